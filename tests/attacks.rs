@@ -37,7 +37,7 @@ pub(crate) enum Kind {
     Forged,
     /// 16 connections that send one kind of HTTP/2 frame continuously.
     Frames(Frame),
-    /// 64 connections that start payments. The provider must be one that hangs.
+    /// 64 connections that start payments. The vendor must be one that hangs.
     Hanging,
 }
 

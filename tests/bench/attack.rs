@@ -43,7 +43,7 @@ pub(crate) fn run(options: &Options) -> Vec<Figure> {
     }
     figures.push(Figure::new("most memory", most, "MB").goal(Goal::AtMost(MEMORY)));
     // Effect of a test key on live payments. `serve` has no simulated live accounts, so this runs `dev`.
-    let hanging = ("live, a provider that hangs in test", vec![Kind::Hanging]);
+    let hanging = ("live, a vendor that hangs in test", vec![Kind::Hanging]);
     let mut all = Kind::all();
     all.push(Kind::Hanging);
     let both = [hanging, ("live, that and all at once", all)];

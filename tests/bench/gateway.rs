@@ -51,11 +51,11 @@ fn database(folder: &Path) -> PrivateServer {
     server
 }
 
-/// A provider's simulator in a separate process, with one account.
+/// A vendor's simulator in a separate process, with one account.
 pub(crate) struct Simulator {
     child: Child,
     place: SimulatorPlace,
-    /// Address of the provider's API.
+    /// Address of the vendor's API.
     pub(crate) address: SocketAddr,
 }
 
@@ -159,7 +159,7 @@ impl Gateway {
         gateway
     }
 
-    /// Starts `kassette dev`, which may send webhooks to this machine, with a module whose provider is simulated in
+    /// Starts `kassette dev`, which may send webhooks to this machine, with a module whose vendor is simulated in
     /// a separate process and reached as `via` says.
     pub(crate) fn paying(module: &str, account: &str, via: &Via<'_>) -> Self {
         let mut gateway = Self::dev(module, via);
@@ -298,7 +298,7 @@ impl Gateway {
         nodes.map(address).collect()
     }
 
-    /// `kassette dev` with simulated accounts of some providers.
+    /// `kassette dev` with simulated accounts of some vendors.
     fn dev(module: &str, via: &Via<'_>) -> Self {
         let store: &[&str] = match on_postgres() {
             true => &["--store", "postgres"],

@@ -32,10 +32,10 @@ enum Case {
     Create,
     Replay,
     Methods,
-    MethodsDuringTrials,
+    MethodsBesideTrials,
     MethodsRemembered,
     CreateDirect,
-    CreateDirectDuringReplay,
+    CreateDirectBesideReplay,
     Start,
     Page,
 }
@@ -46,13 +46,13 @@ impl Case {
         Self::FloorGet,
         Self::ReadPayment,
         Self::Methods,
-        Self::MethodsDuringTrials,
+        Self::MethodsBesideTrials,
         Self::MethodsRemembered,
         Self::FloorPost,
         Self::Create,
         Self::Replay,
         Self::CreateDirect,
-        Self::CreateDirectDuringReplay,
+        Self::CreateDirectBesideReplay,
         Self::Start,
         Self::Page,
     ];
@@ -78,10 +78,10 @@ impl Case {
             Self::Create => "create, hosted",
             Self::Replay => "create, replayed",
             Self::Methods => "GET methods (10 ranks)",
-            Self::MethodsDuringTrials => "GET methods (10 ranks) beside a shadow and a canary",
+            Self::MethodsBesideTrials => "GET methods (10 ranks) beside a shadow and a canary",
             Self::MethodsRemembered => "GET methods, remembered",
             Self::CreateDirect => "create, direct (1 rank)",
-            Self::CreateDirectDuringReplay => "create, direct, beside a replay",
+            Self::CreateDirectBesideReplay => "create, direct, beside a replay",
             Self::Start => "start at the simulator",
             Self::Page => "GET checkout page (10 ranks)",
         }
@@ -93,7 +93,7 @@ impl Case {
             Self::FloorPost
             | Self::Create
             | Self::CreateDirect
-            | Self::CreateDirectDuringReplay => 201,
+            | Self::CreateDirectBesideReplay => 201,
             _ => 200,
         }
     }
@@ -102,8 +102,8 @@ impl Case {
     const fn floor(self) -> Option<Self> {
         match self {
             Self::FloorGet | Self::FloorPost => None,
-            Self::MethodsDuringTrials => Some(Self::Methods),
-            Self::CreateDirectDuringReplay => Some(Self::CreateDirect),
+            Self::MethodsBesideTrials => Some(Self::Methods),
+            Self::CreateDirectBesideReplay => Some(Self::CreateDirect),
             Self::ReadPayment | Self::Methods | Self::MethodsRemembered | Self::Page => {
                 Some(Self::FloorGet)
             }
@@ -116,8 +116,8 @@ impl Case {
             Self::ReadPayment => Some(Goal::Ratio(0.8)),
             Self::Create => Some(Goal::Ratio(0.35)),
             Self::Methods => Some(Goal::Ratio(0.25)),
-            Self::MethodsDuringTrials => Some(Goal::Ratio(0.95)),
-            Self::CreateDirectDuringReplay => Some(Goal::Ratio(0.9)),
+            Self::MethodsBesideTrials => Some(Goal::Ratio(0.95)),
+            Self::CreateDirectBesideReplay => Some(Goal::Ratio(0.9)),
             Self::MethodsRemembered => Some(Goal::Ratio(0.6)),
             _ => None,
         }
@@ -221,7 +221,7 @@ impl World {
         match case {
             Case::FloorGet | Case::FloorPost => self.floor.cpu(),
             Case::Methods => self.forgetful.cpu(),
-            Case::MethodsDuringTrials => self.trying.cpu(),
+            Case::MethodsBesideTrials => self.trying.cpu(),
             _ => self.gateway.cpu(),
         }
     }
@@ -255,8 +255,8 @@ impl World {
             Case::FloorPost => closed(floor, creates(Creates::hosted(key))),
             Case::Create => closed(address, creates(Creates::hosted(key))),
             Case::CreateDirect => closed(address, creates(Creates::direct(key))),
-            Case::CreateDirectDuringReplay => {
-                self.during_replays(|| closed(address, creates(Creates::direct(key))))
+            Case::CreateDirectBesideReplay => {
+                self.beside_replays(|| closed(address, creates(Creates::direct(key))))
             }
             Case::Replay => {
                 let mut once = Vec::new();
@@ -268,7 +268,7 @@ impl World {
                 let Gateway { address, key, .. } = &self.forgetful;
                 closed(*address, same(get(key, LISTING)))
             }
-            Case::MethodsDuringTrials => {
+            Case::MethodsBesideTrials => {
                 let Gateway { address, key, .. } = &self.trying;
                 closed(*address, same(get(key, LISTING)))
             }
@@ -285,7 +285,7 @@ impl World {
     }
 
     /// Runs a closure while the decisions of all direct payments so far are replayed again and again.
-    fn during_replays<T>(&self, act: impl FnOnce() -> T) -> T {
+    fn beside_replays<T>(&self, act: impl FnOnce() -> T) -> T {
         let (gateway, is_over) = (&self.gateway, AtomicBool::new(false));
         std::thread::scope(|scope| {
             let replaying = scope.spawn(|| {

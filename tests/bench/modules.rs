@@ -4,7 +4,7 @@
 //! cargo bench -p kassette --bench provider-modules
 //! ```
 //!
-//! Each module runs as in a server, with a new instance per call, against its provider's simulator in this process.
+//! Each module runs as in a server, with a new instance per call, against its vendor's simulator in this process.
 //! The time that a call waits for the network is subtracted, so the work of the module and its host remains.
 //! Callbacks are signed by the simulator and report a paid payment.
 #![allow(
@@ -96,7 +96,7 @@ impl Calls {
     }
 
     /// The median without the warm-up, and the number of requests.
-    fn summary(mut self) -> String {
+    fn told(mut self) -> String {
         let mut took = self.took.split_off(WARMING.min(self.took.len()));
         took.sort_unstable();
         let median = took[took.len() / 2].as_micros();
@@ -178,8 +178,8 @@ async fn row(module: &'static str) -> String {
         bytes.len() / 1000,
         opened.code_bytes / 1000,
         opened.memory_bytes / 1024,
-        starts.summary(),
-        callbacks.summary(),
+        starts.told(),
+        callbacks.told(),
     )
 }
 
@@ -249,7 +249,7 @@ fn attempt(method: &str, number: usize) -> kassette_domain::provider::AttemptFac
     attempt
 }
 
-/// Approves a payment on the provider's page.
+/// Approves a payment on the vendor's page.
 async fn pay(action: PayerAction) {
     let http = reqwest::Client::builder()
         .redirect(reqwest::redirect::Policy::none())

@@ -16,7 +16,7 @@ pub(crate) enum Group {
     Overload,
     /// Creates and starts during attacks by strangers, and memory.
     Attack,
-    /// Whole payments at simulated providers, until the shop is notified. Takes minutes.
+    /// Whole payments at simulated vendors, until the shop is notified. Takes minutes.
     Payment,
     /// Creates on three nodes with PostgreSQL, compared with one. Takes a minute and needs an installed
     /// PostgreSQL.

@@ -16,7 +16,7 @@ use super::requests::Creates;
 
 /// Number of connections for the overload. With fewer than the gateway admits, requests would queue in this
 /// client.
-const OVERLOAD_CONNECTIONS: usize = 2000;
+const CROWD: usize = 2000;
 /// Number of slow clients, which send a byte per second. Together with the others they stay below the limit of
 /// connections per address.
 const SLOW: usize = 1000;
@@ -30,7 +30,7 @@ struct Round {
     before: Measured,
     twice: Measured,
     after: Measured,
-    others: Measured,
+    beside: Measured,
 }
 
 pub(crate) fn run(options: &Options) -> Vec<Figure> {
@@ -62,11 +62,11 @@ pub(crate) fn run(options: &Options) -> Vec<Figure> {
             "ms",
         ),
         compared("creates right afterwards", &|round| good(&round.after)).goal(Goal::Ratio(0.9)),
-        compared("creates beside slow clients", &|round| good(&round.others))
+        compared("creates beside slow clients", &|round| good(&round.beside))
             .goal(Goal::Ratio(0.9)),
         Figure::new(
             "  their p99",
-            of(&|round| round.others.percentile_ms(99.0)),
+            of(&|round| round.beside.percentile_ms(99.0)),
             "ms",
         ),
     ]
@@ -91,7 +91,7 @@ fn round(gateway: &Gateway) -> Round {
     };
     let before = closed();
     let rate = 2.0 * before.rate(&[201]);
-    let twice = client::open(gateway.address, OVERLOAD_CONNECTIONS, rate, PART, creates());
+    let twice = client::open(gateway.address, CROWD, rate, PART, creates());
     let other = twice
         .statuses
         .keys()
@@ -99,13 +99,13 @@ fn round(gateway: &Gateway) -> Round {
     assert!(other.is_none(), "answered with {other:?}");
     let after = closed();
     let slow = SlowClients::come(gateway.address);
-    let others = closed();
+    let beside = closed();
     drop(slow);
     Round {
         before,
         twice,
         after,
-        others,
+        beside,
     }
 }
 

@@ -101,20 +101,6 @@ for (const [id, currency] of [['klarna', 'EUR'], ['crypto', 'EUR'], ['upi_imps',
   }
 }
 
-for (const size of ['phone', 'desktop']) {
-  for (const [locale, label] of [['en-GB', 'Amount'], ['de-DE', 'Betrag'], ['pl-PL', 'Kwota']]) {
-    test(`the sandbox names the amount in a coin (${size}, ${locale})`, () =>
-      visiting({ size, locale }, async (payer) => {
-        const payment = await createPayment();
-        await payer.open(payment.checkout_url);
-        await choose(payer, 'crypto');
-        await payer.page.getByText('0.00099800 tBTC').waitFor();
-        assert.ok(await payer.page.getByText(label, { exact: true }).first().isVisible());
-        await payer.inspect(`coin-${locale.slice(0, 2)}`);
-      }));
-  }
-}
-
 for (const scripts of [true, false]) {
   test(`who pays with another device is led on from the page that waits (scripts: ${scripts})`, () =>
     visiting({ size: 'desktop', scripts }, async (payer) => {

@@ -142,7 +142,7 @@ export class Payer {
     const texts = [];
     for (const link of await this.page.locator('link[rel=stylesheet]').all()) {
       const href = await link.getAttribute('href');
-      const answer = await this.context.request.get(new URL(href, this.page.url()).href);
+      const answer = await this.context.request.get(new URL(href, ready.base_url).href);
       assert.equal(answer.status(), 200);
       texts.push(await answer.text());
     }

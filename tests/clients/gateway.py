@@ -12,8 +12,6 @@ from kassette_client import AuthenticatedClient, Client
 
 READY = json.loads(Path(os.environ["KASSETTE_READY_FILE"]).read_text())
 MERCHANT = READY["merchants"][0]
-# Test amount that is approved when the provider's page is opened.
-APPROVED = "7001.01"
 
 
 def client(token):

@@ -1,9 +1,6 @@
-// A payer without a script: reads pages, sends their forms, follows their links. And waiting for a result.
+// A payer without a script: reads pages, sends their forms, follows their links.
 
 import assert from 'node:assert/strict';
-
-// Test amount that is approved when the provider's page is opened.
-export const APPROVED = '7001.01';
 
 // Chooses a method on the hosted page and presses a button on the provider's.
 export async function pay(checkoutUrl: string, method: string, outcome: string): Promise<void> {
@@ -41,15 +38,4 @@ async function send(url: string, fields: Record<string, string>): Promise<string
   });
   assert.equal(answer.status, 303, `${url}: ${await answer.text()}`);
   return answer.headers.get('location') ?? '';
-}
-
-// Polls once a second, like a shop without webhooks.
-export async function until<T>(ask: () => Promise<T | undefined>): Promise<T> {
-  const patience = Date.now() + 45_000;
-  for (;;) {
-    const answer = await ask();
-    if (answer !== undefined) return answer;
-    assert.ok(Date.now() < patience, 'no result in 45 s');
-    await new Promise((resolve) => setTimeout(resolve, 1000));
-  }
 }

@@ -15,7 +15,7 @@ use crate::proxy::{Faults, Proxy, Route};
 const NAME: &str = "kassette";
 /// Maximum time for a server to start or a standby to catch up.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
-const CHECK_INTERVAL: Duration = Duration::from_millis(50);
+const LOOK: Duration = Duration::from_millis(50);
 /// Fails unless a synchronous standby exists and has replayed almost all WAL.
 const PROTECTED: &str = "SELECT 1 / (SELECT count(*) FROM pg_stat_replication
     WHERE sync_state = 'sync' AND pg_wal_lsn_diff(pg_current_wal_lsn(), replay_lsn) < 100000)";
@@ -92,7 +92,7 @@ impl Server {
                     return Ok(());
                 }
                 Err(error) if began.elapsed() > START_TIMEOUT => return Err(error.to_string()),
-                Err(_) => sleep(CHECK_INTERVAL).await,
+                Err(_) => sleep(LOOK).await,
             }
         }
     }
@@ -106,7 +106,7 @@ impl Server {
                 Err(said) if began.elapsed() > START_TIMEOUT => {
                     return Err(format!("{statement}: {said}"));
                 }
-                Err(_) => sleep(CHECK_INTERVAL).await,
+                Err(_) => sleep(LOOK).await,
             }
         }
     }
@@ -211,7 +211,7 @@ impl Database {
             if began.elapsed() > START_TIMEOUT {
                 return Err("PostgreSQL does not end".into());
             }
-            sleep(CHECK_INTERVAL).await;
+            sleep(LOOK).await;
         }
         sleep(down).await;
         self.primary.start_again().await

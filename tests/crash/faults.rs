@@ -41,7 +41,7 @@ const LOAD: usize = 800;
 const PAUSE: Duration = Duration::from_millis(100);
 /// Time to wait for clients whose simulator delays them.
 const GRACE: Duration = Duration::from_secs(2);
-const CHECK_INTERVAL: Duration = Duration::from_millis(20);
+const LOOK: Duration = Duration::from_millis(20);
 
 #[derive(Clone, Copy, Debug)]
 enum Fault {
@@ -215,7 +215,7 @@ async fn strike_all(home: &mut Home, count: usize, seed: u64) -> Result<String, 
         world.acknowledged.load(Ordering::Relaxed),
         world.unanswered.load(Ordering::Relaxed),
         operators.changes,
-        revocations.summary(),
+        revocations.told(),
         site.slowest.as_secs_f64(),
         promotions.collect::<Vec<_>>().join(" "),
         began.elapsed().as_secs_f64(),
@@ -266,7 +266,7 @@ impl Site {
                     if began.elapsed() > AFTER_A_FAULT {
                         return Err(format!("{name} is not started again"));
                     }
-                    sleep(CHECK_INTERVAL).await;
+                    sleep(LOOK).await;
                 }
                 of = format!("{name} is ");
             }
@@ -361,7 +361,7 @@ impl Site {
                 if since.elapsed() > AFTER_A_FAULT {
                     return Err(format!("{} does not get ready: {said}", node.name));
                 }
-                sleep(CHECK_INTERVAL).await;
+                sleep(LOOK).await;
             }
         }
         Ok(since.elapsed())

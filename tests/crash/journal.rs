@@ -33,12 +33,12 @@ pub(crate) struct Entry {
     pub(crate) body: String,
     /// Number of the server's life in which it was first sent.
     pub(crate) life: usize,
-    pub(crate) responses: Mutex<Responses>,
+    pub(crate) told: Mutex<Told>,
 }
 
 /// Responses about a payment.
 #[derive(Debug, Default)]
-pub(crate) struct Responses {
+pub(crate) struct Told {
     pub(crate) id: Option<String>,
     /// Number of 201 responses.
     pub(crate) made: usize,
@@ -65,7 +65,7 @@ pub(crate) struct Responses {
 pub(crate) struct RefundAsked {
     pub(crate) body: String,
     /// Latest response, and its time.
-    pub(crate) responses: Option<(Value, Instant)>,
+    pub(crate) told: Option<(Value, Instant)>,
 }
 
 #[derive(Default)]
@@ -120,32 +120,27 @@ impl Journal {
 impl Entry {
     /// Records a payment's state from a response to a request sent at `sent`. Fails if the state contradicts
     /// earlier ones.
-    pub(crate) fn record_payment(
-        &self,
-        payment: &Value,
-        made: bool,
-        sent: Instant,
-    ) -> Result<(), String> {
-        let mut responses = self.responses.lock();
+    pub(crate) fn hear(&self, payment: &Value, made: bool, sent: Instant) -> Result<(), String> {
+        let mut told = self.told.lock();
         let id = payment["payment_id"].as_str().ok_or("no payment_id")?;
-        let known = responses.id.get_or_insert_with(|| id.to_owned());
+        let known = told.id.get_or_insert_with(|| id.to_owned());
         if known != id {
             return Err(format!("two payments for one key: {known} and {id}"));
         }
         if made {
-            responses.made += 1;
-            if responses.made > 1 {
+            told.made += 1;
+            if told.made > 1 {
                 return Err(format!("{id} was created twice"));
             }
         }
         let fixed = fixed(payment, self.direct);
-        let known = responses.fixed.get_or_insert_with(|| fixed.clone());
+        let known = told.fixed.get_or_insert_with(|| fixed.clone());
         if *known != fixed {
             return Err(format!("{fixed}, acknowledged as {known}"));
         }
         let text = |name: &str| payment[name].as_str().unwrap_or_default().to_owned();
         let now = (text("status"), text("settlement_status"));
-        if let Some((before, when)) = &responses.seen {
+        if let Some((before, when)) = &told.seen {
             if *when >= sent {
                 // The two requests were concurrent, so the order of their states is unknown.
                 return Ok(());
@@ -154,21 +149,21 @@ impl Entry {
                 return Err(format!("{id}: {wrong}"));
             }
         }
-        responses.seen = Some((now, Instant::now()));
+        told.seen = Some((now, Instant::now()));
         Ok(())
     }
 
     /// Records a refund's state from a response to a request sent at `sent`. Fails if the refund is another one or
     /// its state has moved back.
-    pub(crate) fn record_refund(
+    pub(crate) fn hear_refund(
         &self,
         nth: usize,
         refund: &Value,
         sent: Instant,
     ) -> Result<(), String> {
-        let mut responses = self.responses.lock();
-        let asked = &mut responses.refunds[nth];
-        if let Some((before, when)) = &asked.responses {
+        let mut told = self.told.lock();
+        let asked = &mut told.refunds[nth];
+        if let Some((before, when)) = &asked.told {
             if before["refund_id"] != refund["refund_id"] {
                 return Err(format!("{}: made twice", asked.body));
             }
@@ -179,21 +174,18 @@ impl Entry {
                 return Err(format!("{}: {wrong}", asked.body));
             }
         }
-        asked.responses = Some((refund.clone(), Instant::now()));
+        asked.told = Some((refund.clone(), Instant::now()));
         Ok(())
     }
 
     pub(crate) fn status(&self) -> Option<String> {
-        let responses = self.responses.lock();
-        responses
-            .seen
-            .as_ref()
-            .map(|((status, _), _)| status.clone())
+        let told = self.told.lock();
+        told.seen.as_ref().map(|((status, _), _)| status.clone())
     }
 
     /// ID of the payment. `None` until a response contained it.
     pub(crate) fn id(&self) -> Option<String> {
-        self.responses.lock().id.clone()
+        self.told.lock().id.clone()
     }
 }
 

@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use crate::journal::Entry;
 use crate::laws;
-use crate::load::{World, record_create};
-use crate::payers::record_refund;
+use crate::load::{World, hear_create};
+use crate::payers::hear_refund;
 use crate::process::{Desk, Running};
 use crate::wire::{Ask, Line, Lost};
 
@@ -57,13 +57,13 @@ async fn payment(
         let sent = Instant::now();
         let path = format!("/api/v1/payments/{id}");
         let answer = line.call(Ask::get(&path, key)).await.map_err(unanswered)?;
-        entry.record_payment(&answer.expect(200)?, false, sent)?;
+        entry.hear(&answer.expect(200)?, false, sent)?;
     }
     // The repeated create returns the same payment. If no create had a response, it may create the only one.
     let sent = Instant::now();
     let ask = Ask::post("/api/v1/payments", key, &entry.body);
     let answer = line.call(ask).await.map_err(unanswered)?;
-    let there = record_create(world, entry, &answer, sent)?;
+    let there = hear_create(world, entry, &answer, sent)?;
     if answer.status >= 429 {
         return Err(format!("a repeat was answered {answer:?}"));
     }
@@ -92,9 +92,8 @@ async fn payment(
 async fn refunds(entry: &Entry, id: &str, key: &str, line: &mut Line) -> Result<(), String> {
     let unanswered = |Lost| "the server does not answer".to_owned();
     let asked: Vec<String> = {
-        let responses = entry.responses.lock();
-        responses
-            .refunds
+        let told = entry.told.lock();
+        told.refunds
             .iter()
             .map(|asked| asked.body.clone())
             .collect()
@@ -107,14 +106,11 @@ async fn refunds(entry: &Entry, id: &str, key: &str, line: &mut Line) -> Result<
         if answer.status >= 429 {
             return Err(format!("a repeat was answered {answer:?}"));
         }
-        record_refund(entry, nth, &answer, sent)?;
+        hear_refund(entry, nth, &answer, sent)?;
     }
     let mut ids: Vec<String> = {
-        let responses = entry.responses.lock();
-        let known = responses
-            .refunds
-            .iter()
-            .filter_map(|asked| asked.responses.as_ref());
+        let told = entry.told.lock();
+        let known = told.refunds.iter().filter_map(|asked| asked.told.as_ref());
         known
             .map(|(refund, _)| refund["refund_id"].to_string())
             .collect()
@@ -133,12 +129,9 @@ async fn inside(entry: &Entry, id: &str, desk: &mut Desk) -> Result<(), String> 
     let sent = Instant::now();
     let inside = desk.read(&format!("/payments/{id}")).await?;
     laws::whole(&inside).map_err(|wrong| format!("{wrong}\n{inside:#}"))?;
-    entry.record_payment(&inside["payment"], false, sent)?;
-    let mut responses = entry.responses.lock();
-    for (name, seen) in [
-        ("transitions", responses.timeline),
-        ("events", responses.events),
-    ] {
+    entry.hear(&inside["payment"], false, sent)?;
+    let mut told = entry.told.lock();
+    for (name, seen) in [("transitions", told.timeline), ("events", told.events)] {
         let list = &inside[name];
         let changed = seen.0 > 0 && laws::mark(list, seen.0) != seen.1;
         if laws::length(list) < seen.0 || changed {
@@ -146,15 +139,15 @@ async fn inside(entry: &Entry, id: &str, desk: &mut Desk) -> Result<(), String> 
         }
     }
     let mark = |list: &Value| (laws::length(list), laws::mark(list, laws::length(list)));
-    responses.timeline = mark(&inside["transitions"]);
-    responses.events = mark(&inside["events"]);
+    told.timeline = mark(&inside["transitions"]);
+    told.events = mark(&inside["events"]);
     // An ended attempt does not show its address.
     let attempts = inside["attempts"].as_array().map_or(&[][..], Vec::as_slice);
     let has = |redirect: &String| {
         let mut attempts = attempts.iter();
         attempts.any(|attempt| attempt["redirect_url"] == redirect.as_str())
     };
-    let missing: Vec<_> = responses.redirects.iter().filter(|url| !has(url)).collect();
+    let missing: Vec<_> = told.redirects.iter().filter(|url| !has(url)).collect();
     let is_over = |attempt: &&Value| {
         attempt["redirect_url"].is_null() && !laws::is_open(attempt["state"].as_str().unwrap_or(""))
     };
@@ -163,7 +156,7 @@ async fn inside(entry: &Entry, id: &str, desk: &mut Desk) -> Result<(), String> 
             "starts that answered {missing:?} are gone:\n{inside:#}"
         ));
     }
-    drop(responses);
+    drop(told);
     Ok(())
 }
 
@@ -215,13 +208,13 @@ pub(crate) async fn outcomes(
     desk: &mut Desk,
 ) -> Result<(), String> {
     for entry in entries {
-        let responses: Vec<_> = entry.responses.lock().outcomes.clone();
+        let told: Vec<_> = entry.told.lock().outcomes.clone();
         let taken = |what: &&(String, &str)| matches!(what.1, "approve" | "review");
-        let (Some(id), true) = (entry.id(), responses.iter().any(|each| taken(&each))) else {
+        let (Some(id), true) = (entry.id(), told.iter().any(|each| taken(&each))) else {
             continue;
         };
         let inside = desk.read(&format!("/payments/{id}")).await?;
-        for (page, outcome) in responses.iter().filter(taken) {
+        for (page, outcome) in told.iter().filter(taken) {
             // An ended attempt does not show its page.
             let may_be = |attempt: &&Value| {
                 let shown = &attempt["redirect_url"];

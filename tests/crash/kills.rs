@@ -27,7 +27,7 @@ pub(crate) const OFFICE: usize = 25;
 /// so on.
 const BOOKS: usize = 50;
 /// Number of lives between two progress messages.
-const PROGRESS_EVERY: usize = 100;
+const TOLD: usize = 100;
 
 /// Runs the cycles, then waits for a steady state. Returns a summary. Each kill happens after 0 to `load`
 /// milliseconds.
@@ -75,7 +75,7 @@ async fn cycle(home: &Home, cycles: usize, load: usize, seed: u64) -> Result<Str
         if !run.is_alive() {
             return Err(format!("after kill {life}: the server ended by itself"));
         }
-        if life.is_multiple_of(PROGRESS_EVERY) {
+        if life.is_multiple_of(TOLD) {
             let took = began.elapsed().as_secs_f64();
             let acknowledged = world.acknowledged.load(Ordering::Relaxed);
             println!("{life} kills in {took:.0} s, {acknowledged} acknowledgements, none lost");

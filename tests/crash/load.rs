@@ -148,7 +148,7 @@ impl Client {
             55..58 => self.repeat_changed().await,
             58..80 => self.start_and_pay().await,
             80..84 => self.read().await,
-            84..88 => self.refund().await,
+            84..88 => self.give_back().await,
             88..91 => self.cancel().await,
             91..96 => self.review().await,
             96..98 => self.afterwards().await,
@@ -188,7 +188,7 @@ impl Client {
                 order_id,
                 body: body.to_string(),
                 life,
-                responses: Mutex::default(),
+                told: Mutex::default(),
             }
         })
     }
@@ -281,7 +281,7 @@ impl Client {
         if answer.status >= 429 {
             return Ok(());
         }
-        entry.record_payment(&answer.expect(200)?, false, sent)?;
+        entry.hear(&answer.expect(200)?, false, sent)?;
         self.world.acknowledge();
         Ok(())
     }
@@ -318,8 +318,8 @@ impl Client {
         let path = format!("/payments/{id}/{call}");
         let answer = self.desk.call("POST", &path, Some(&body)).await?;
         if answer.status == 200 {
-            entry.record_payment(&answer.json()?["payment"], false, sent)?;
-            entry.responses.lock().decided.push(what);
+            entry.hear(&answer.json()?["payment"], false, sent)?;
+            entry.told.lock().decided.push(what);
             self.world.acknowledge();
         }
         Ok(())
@@ -350,20 +350,20 @@ async fn create(world: &World, line: &mut Line, entry: &Entry) -> Result<(), Tro
     let answer = line
         .call(Ask::post("/api/v1/payments", key, &entry.body))
         .await?;
-    record_create(world, entry, &answer, sent)?;
+    hear_create(world, entry, &answer, sent)?;
     Ok(())
 }
 
 /// Records the response to a create. Returns whether the payment certainly exists.
-pub(crate) fn record_create(
+pub(crate) fn hear_create(
     world: &World,
     entry: &Entry,
     answer: &Answer,
     sent: Instant,
 ) -> Result<bool, String> {
     match answer.status {
-        201 => entry.record_payment(&answer.json()?, true, sent)?,
-        200 if answer.replayed => entry.record_payment(&answer.json()?, false, sent)?,
+        201 => entry.hear(&answer.json()?, true, sent)?,
+        200 if answer.replayed => entry.hear(&answer.json()?, false, sent)?,
         // No account is available. A payment that exists would be replayed without this check.
         422 if entry.direct && entry.id().is_none() => return Ok(false),
         // Proves nothing.

@@ -78,7 +78,7 @@ impl Client {
             // Payer pages have another address after each start of the server.
             let _ = self.run.payer.set(host.to_owned());
         }
-        entry.responses.lock().redirects.insert(url.clone());
+        entry.told.lock().redirects.insert(url.clone());
         Ok(Some(url))
     }
 
@@ -109,21 +109,17 @@ impl Client {
         let answer = Line::to(host).call(ask).await?;
         if answer.status == 303 {
             self.world.acknowledge();
-            entry
-                .responses
-                .lock()
-                .outcomes
-                .push((page.to_owned(), outcome));
+            entry.told.lock().outcomes.push((page.to_owned(), outcome));
         }
         Ok(answer.location.filter(|_| answer.status == 303))
     }
 
     /// Refunds a payment, or repeats a refund request.
-    pub(crate) async fn refund(&mut self) -> Result<(), Trouble> {
+    pub(crate) async fn give_back(&mut self) -> Result<(), Trouble> {
         let Some(entry) = self.pick_in("completed") else {
             return Ok(());
         };
-        let (Some(id), count) = (entry.id(), entry.responses.lock().refunds.len()) else {
+        let (Some(id), count) = (entry.id(), entry.told.lock().refunds.len()) else {
             return Ok(());
         };
         let nth = match count {
@@ -131,12 +127,12 @@ impl Client {
             _ => self.draw_refund(&entry),
         };
         self.world.journal.touch(&entry);
-        let body = entry.responses.lock().refunds[nth].body.clone();
+        let body = entry.told.lock().refunds[nth].body.clone();
         let key = self.world.shops[entry.shop].key(entry.live);
         let path = format!("/api/v1/payments/{id}/refunds");
         let sent = Instant::now();
         let answer = self.line.call(Ask::post(&path, key, &body)).await?;
-        if record_refund(&entry, nth, &answer, sent)? {
+        if hear_refund(&entry, nth, &answer, sent)? {
             self.world.acknowledge();
         }
         Ok(())
@@ -146,15 +142,15 @@ impl Client {
     fn draw_refund(&mut self, entry: &Entry) -> usize {
         let part = 1 + self.random.roll(2_000);
         let all = self.random.once_in(3);
-        let mut responses = entry.responses.lock();
-        let nth = responses.refunds.len();
+        let mut told = entry.told.lock();
+        let nth = told.refunds.len();
         let mut body = json!({ "idempotency_key": format!("refund-{nth}-of-{}", entry.number) });
         if !all {
             body["amount"] = json!(format!("{}.{:02}", part / 100, part % 100));
         }
-        responses.refunds.push(RefundAsked {
+        told.refunds.push(RefundAsked {
             body: body.to_string(),
-            responses: None,
+            told: None,
         });
         nth
     }
@@ -164,7 +160,7 @@ impl Client {
         let Some(entry) = self.pick_in("completed") else {
             return Ok(());
         };
-        let page = entry.responses.lock().redirects.last().cloned();
+        let page = entry.told.lock().redirects.last().cloned();
         let outcome = self.random.one_of(&["refund", "dispute"]);
         if let Some(page) = page {
             self.press(&entry, &page, outcome).await?;
@@ -174,21 +170,18 @@ impl Client {
 }
 
 /// Records the response to a refund request. Returns whether the refund certainly exists.
-pub(crate) fn record_refund(
+pub(crate) fn hear_refund(
     entry: &Entry,
     nth: usize,
     answer: &Answer,
     sent: Instant,
 ) -> Result<bool, String> {
     let (body, known) = {
-        let responses = entry.responses.lock();
-        let asked = &responses.refunds[nth];
+        let told = entry.told.lock();
+        let asked = &told.refunds[nth];
         // The response to a repeated request can overtake that of the first one.
         let known = |(_, when): &(_, Instant)| *when < sent;
-        (
-            asked.body.clone(),
-            asked.responses.as_ref().is_some_and(known),
-        )
+        (asked.body.clone(), asked.told.as_ref().is_some_and(known))
     };
     match answer.status {
         201 if !known => {}
@@ -203,7 +196,7 @@ pub(crate) fn record_refund(
             ));
         }
     }
-    entry.record_refund(nth, &answer.json()?, sent)?;
+    entry.hear_refund(nth, &answer.json()?, sent)?;
     Ok(true)
 }
 

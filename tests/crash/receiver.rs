@@ -17,7 +17,7 @@ use crate::load::World;
 use crate::process::{Desk, Running};
 use crate::steady_state::{AGAIN, STEADY_TIMEOUT, advance};
 
-const CHECK_INTERVAL: Duration = Duration::from_millis(500);
+const LOOK: Duration = Duration::from_millis(500);
 /// Failed deliveries are retried after at least 4.5 s, and claimed but unrecorded ones after a minute. An event
 /// that arrives again sooner was claimed by two nodes at the same time.
 const APART: Duration = Duration::from_secs(2);
@@ -115,7 +115,7 @@ impl Receiver {
                     owed.len()
                 ));
             }
-            tokio::time::sleep(CHECK_INTERVAL).await;
+            tokio::time::sleep(LOOK).await;
             advance(&mut desk, AGAIN).await?;
         }
         let got = self.got.lock();

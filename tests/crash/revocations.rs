@@ -156,7 +156,7 @@ impl Revocations {
     }
 
     /// Summary of the run.
-    pub(crate) fn summary(&self) -> String {
+    pub(crate) fn told(&self) -> String {
         let (revoked, refused) = (
             self.revoked.lock().len(),
             self.refused.load(Ordering::Relaxed),

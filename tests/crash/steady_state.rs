@@ -119,7 +119,7 @@ async fn agree(world: &Arc<World>, run: &Arc<Running>) -> Result<BTreeMap<String
     }
     if seen != books.len() {
         return Err(format!(
-            "{} sessions at the providers, {seen} of them of a known payment",
+            "{} sessions at the vendors, {seen} of them of a known payment",
             books.len()
         ));
     }
@@ -141,9 +141,7 @@ fn one(
         let captured = attempt["state"] == "captured";
         let Some(session) = books.get(id).map(|found| &found[0]) else {
             if captured && !by_operator(inside) {
-                return Err(format!(
-                    "attempt {id} is captured, and no provider knows it"
-                ));
+                return Err(format!("attempt {id} is captured, and no vendor knows it"));
             }
             continue;
         };

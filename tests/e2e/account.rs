@@ -86,7 +86,7 @@ async fn a_backend_makes_its_endpoint_and_sends_again_what_failed() {
 const RESELLERS: &str = "/api/v1/reseller/webhook-endpoints";
 
 #[tokio::test]
-async fn a_reseller_learns_of_its_live_payments_while_the_merchant_lets_it() {
+async fn a_reseller_hears_of_its_live_payments_while_the_merchant_lets_it() {
     let server = shared().await;
     let (reseller, merchant, _) = server.reselling().await;
     let scopes = json!({ "environment": "live", "scopes": ["account:manage"] });

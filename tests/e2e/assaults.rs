@@ -76,7 +76,7 @@ async fn others_are_served(server: &Server, payments: usize) {
 }
 
 #[tokio::test]
-async fn others_are_served_during_each_attack_and_memory_is_bounded() {
+async fn others_are_served_beside_each_attack_and_memory_is_bounded() {
     let server = Server::fresh().await;
     let mut all = Vec::new();
     for kind in Kind::all() {
@@ -101,7 +101,7 @@ async fn others_are_served_during_each_attack_and_memory_is_bounded() {
 }
 
 #[tokio::test]
-async fn operators_are_served_during_each_attack_on_their_listener() {
+async fn operators_are_served_beside_each_attack_on_their_listener() {
     let server = Server::fresh().await;
     for kind in [Kind::Held, Kind::Unread, Kind::Unended] {
         let attack = attack(kind, &aim_at(&server, server.admin_base()));
@@ -173,10 +173,7 @@ async fn forged_notices_hold_up_no_genuine_one_and_fill_no_log() {
             server.pay(&url, "approve").await.expect(303);
         } else {
             let attempt = server.attempts(&payment).await[0].clone();
-            server
-                .send_callback(&attempt, "captured", "49.90")
-                .await
-                .expect(200);
+            server.tell(&attempt, "captured", "49.90").await.expect(200);
         }
         server.until(key, &payment, "completed").await;
     };
@@ -261,7 +258,7 @@ fn a_process_that_may_open_too_few_files_for_the_store_does_not_start() {
 }
 
 #[tokio::test]
-async fn a_key_holder_who_takes_no_answers_is_asked_to_wait_and_others_are_not() {
+async fn a_key_holder_who_takes_no_answers_is_told_to_wait_and_others_are_not() {
     let server = Server::fresh().await;
     let attack = attack(Kind::Unread, &aim(&server));
     let refused = async || {

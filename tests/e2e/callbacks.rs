@@ -22,20 +22,17 @@ async fn status(server: &Server, payment: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn signed_callback_is_stored_before_it_is_acknowledged() {
+async fn signed_news_is_stored_before_it_is_acknowledged() {
     let server = shared().await;
     let (payment, attempt) = open(server).await;
-    let answer = server
-        .send_callback(&attempt, "captured", "49.90")
-        .await
-        .expect(200);
+    let answer = server.tell(&attempt, "captured", "49.90").await.expect(200);
     assert_eq!(answer.text, "[accepted]");
     assert!(answer.header("x-request-id").is_some());
     assert_eq!(status(server, &payment).await, "completed");
 }
 
 #[tokio::test]
-async fn a_wrong_signature_is_refused_and_trusted_in_nothing() {
+async fn a_wrong_signature_is_refused_and_believed_in_nothing() {
     let server = shared().await;
     let (payment, attempt) = open(server).await;
     let body = captured(&attempt);
@@ -114,7 +111,7 @@ async fn a_callback_may_be_256_kib_and_no_byte_more() {
 }
 
 #[tokio::test]
-async fn signed_nonsense_is_acknowledged_and_signed_callbacks_about_strangers_ignored() {
+async fn signed_nonsense_is_acknowledged_and_signed_news_about_strangers_ignored() {
     let server = shared().await;
     let now = server.now().await;
     for nonsense in ["", "{}", "not json", "{\"session\":{}}"] {
@@ -129,10 +126,10 @@ async fn signed_nonsense_is_acknowledged_and_signed_callbacks_about_strangers_ig
     for id in ["0".repeat(32), "not-an-attempt".into()] {
         stranger["attempt_id"] = json!(id);
         stranger["reference"] = json!("sbx_stranger");
-        let answer = server.send_callback(&stranger, "captured", "49.90").await;
+        let answer = server.tell(&stranger, "captured", "49.90").await;
         assert!(
             answer.status < 500,
-            "a provider must not repeat it: {} {}",
+            "a vendor must not repeat it: {} {}",
             answer.status,
             answer.text
         );
@@ -141,14 +138,11 @@ async fn signed_nonsense_is_acknowledged_and_signed_callbacks_about_strangers_ig
 }
 
 #[tokio::test]
-async fn a_capture_without_an_amount_is_not_trusted() {
+async fn a_capture_without_an_amount_is_not_believed() {
     let server = Server::fresh().await;
     let (payment, attempt) = open(&server).await;
     // The callback is authentic, but reports a captured amount of zero and changes nothing.
-    server
-        .send_callback(&attempt, "captured", "0.00")
-        .await
-        .expect(200);
+    server.tell(&attempt, "captured", "0.00").await.expect(200);
     server.advance(6).await;
     assert_eq!(
         status(&server, &payment).await,
@@ -165,7 +159,7 @@ async fn a_reference_of_another_attempt_is_refused() {
     let (second, second_attempt) = open(server).await;
     let mut stolen = session(&second_attempt, "captured", "49.90");
     stolen["id"] = first_attempt["reference"].clone();
-    let answer = server.send_callback_body("sandbox-test", &stolen).await;
+    let answer = server.tell_exactly("sandbox-test", &stolen).await;
     assert!(answer.status < 500, "{}", answer.text);
     for payment in [&first, &second] {
         assert_eq!(status(server, payment).await, "pending");

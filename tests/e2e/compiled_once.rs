@@ -14,7 +14,7 @@ use std::sync::LazyLock;
 /// Maximum number of files in the shared folder. Rebuilt modules leave their old files behind.
 const MOST_FILES: usize = 200;
 
-static COMPILED_CACHE: LazyLock<PathBuf> = LazyLock::new(|| {
+static KEPT: LazyLock<PathBuf> = LazyLock::new(|| {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("compiled");
     fs::create_dir_all(&folder).unwrap();
     let files = artifacts(&folder).unwrap();
@@ -30,7 +30,7 @@ static COMPILED_CACHE: LazyLock<PathBuf> = LazyLock::new(|| {
 /// Copies the key and the modules compiled under it to a data directory that no gateway has used yet.
 pub(super) fn lend(data: &Path) -> io::Result<()> {
     let key = data.join("master.key");
-    if key.exists() || !COMPILED_CACHE.join("master.key").exists() {
+    if key.exists() || !KEPT.join("master.key").exists() {
         return Ok(());
     }
     let compiled = data.join("compiled");
@@ -38,23 +38,23 @@ pub(super) fn lend(data: &Path) -> io::Result<()> {
         .recursive(true)
         .mode(0o700)
         .create(&compiled)?;
-    for file in artifacts(&COMPILED_CACHE)? {
+    for file in artifacts(&KEPT)? {
         // Another run may have removed it; the gateway then compiles the module.
-        let _ = fs::copy(COMPILED_CACHE.join(&file), compiled.join(&file));
+        let _ = fs::copy(KEPT.join(&file), compiled.join(&file));
     }
-    fs::copy(COMPILED_CACHE.join("master.key"), key).map(drop)
+    fs::copy(KEPT.join("master.key"), key).map(drop)
 }
 
 /// Shares the modules that a gateway with the shared key has compiled. The first gateway's key becomes the shared
 /// key.
 pub(super) fn keep(data: &Path) -> io::Result<()> {
-    copy_new(&data.join("master.key"), &COMPILED_CACHE.join("master.key"))?;
-    if fs::read(data.join("master.key"))? != fs::read(COMPILED_CACHE.join("master.key"))? {
+    copy_new(&data.join("master.key"), &KEPT.join("master.key"))?;
+    if fs::read(data.join("master.key"))? != fs::read(KEPT.join("master.key"))? {
         return Ok(());
     }
     let compiled = data.join("compiled");
     for file in artifacts(&compiled)? {
-        copy_new(&compiled.join(&file), &COMPILED_CACHE.join(&file))?;
+        copy_new(&compiled.join(&file), &KEPT.join(&file))?;
     }
     Ok(())
 }
@@ -80,7 +80,7 @@ fn copy_new(from: &Path, to: &Path) -> io::Result<()> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         opened => opened?,
     };
-    let mut file = tempfile::NamedTempFile::new_in(&*COMPILED_CACHE)?;
+    let mut file = tempfile::NamedTempFile::new_in(&*KEPT)?;
     io::copy(&mut source, &mut file)?;
     match file.persist_noclobber(to) {
         Err(taken) if taken.error.kind() != ErrorKind::AlreadyExists => Err(taken.error),

@@ -70,7 +70,7 @@ impl Server {
 }
 
 #[tokio::test]
-async fn a_connected_shop_is_paid_and_learns_of_it() {
+async fn a_connected_shop_is_paid_and_hears_of_it() {
     let server = shared().await;
     let (merchant, ..) = server.merchant(json!({})).await;
     let shop = Receiver::new().await;

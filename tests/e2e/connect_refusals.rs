@@ -299,7 +299,7 @@ async fn a_live_code_of_a_merchant_whose_approval_was_withdrawn_is_403() {
 }
 
 #[tokio::test]
-async fn a_merchant_s_limits_are_409_and_can_be_made_space_for() {
+async fn a_merchant_s_limits_are_409_and_can_be_made_room_for() {
     let server = shared().await;
     let (merchant, shop, _, right) = ready(server, json!({})).await;
     for each in 0..64 {

@@ -28,14 +28,14 @@ pub(crate) fn comparable(payment: &Value) -> Value {
 /// Responses that a client received before the server ended. `redirect_url` is `None` if the start had no
 /// response.
 #[derive(Clone, Debug)]
-struct Received {
+struct Told {
     request: Value,
     payment: Value,
     redirect_url: Option<String>,
 }
 
 /// Creates and starts payments until the server is gone, and records the acknowledged ones.
-async fn press_on(server: &Server, acknowledged: &Mutex<Vec<Received>>) {
+async fn press_on(server: &Server, told: &Mutex<Vec<Told>>) {
     loop {
         let mut request = new_payment();
         merge(
@@ -48,18 +48,18 @@ async fn press_on(server: &Server, acknowledged: &Mutex<Vec<Received>>) {
         };
         let start = json!({ "payment_id": payment["payment_id"], "payment_method": "ideal" });
         let place = {
-            let mut acknowledged = acknowledged.lock();
-            acknowledged.push(Received {
+            let mut told = told.lock();
+            told.push(Told {
                 request,
                 payment,
                 redirect_url: None,
             });
-            acknowledged.len() - 1
+            told.len() - 1
         };
         let Some(started) = ask(server, &format!("{url}/start"), &start, 200).await else {
             return;
         };
-        acknowledged.lock()[place].redirect_url =
+        told.lock()[place].redirect_url =
             Some(started["redirect_url"].as_str().unwrap().to_owned());
     }
 }
@@ -83,30 +83,30 @@ async fn ask(server: &Server, url: &str, body: &Value, status: u16) -> Option<Va
 async fn end_under_load(
     server: Server,
     end: impl AsyncFnOnce(Arc<Server>) -> Arc<tempfile::TempDir>,
-) -> (Vec<Received>, Arc<tempfile::TempDir>) {
+) -> (Vec<Told>, Arc<tempfile::TempDir>) {
     let server = Arc::new(server);
-    let acknowledged = Arc::new(Mutex::new(Vec::new()));
+    let told = Arc::new(Mutex::new(Vec::new()));
     let clients: Vec<_> = (0..CLIENTS)
         .map(|_| {
-            let (server, acknowledged) = (Arc::clone(&server), Arc::clone(&acknowledged));
-            tokio::spawn(async move { press_on(&server, &acknowledged).await })
+            let (server, told) = (Arc::clone(&server), Arc::clone(&told));
+            tokio::spawn(async move { press_on(&server, &told).await })
         })
         .collect();
     server
         .wait_for("some payments", async || {
-            (acknowledged.lock().len() >= 100).then_some(())
+            (told.lock().len() >= 100).then_some(())
         })
         .await;
     let folder = end(Arc::clone(&server)).await;
     join_all(clients).await;
-    let acknowledged = acknowledged.lock().clone();
-    (acknowledged, folder)
+    let told = told.lock().clone();
+    (told, folder)
 }
 
 /// Asserts that a server on the same folder has everything that was acknowledged.
-async fn assert_all_there(server: &Server, acknowledged: &[Received]) {
+async fn assert_all_there(server: &Server, told: &[Told]) {
     let key = server.test_key();
-    for each in acknowledged {
+    for each in told {
         let found = server.payment(key, &each.payment).await;
         let mut expected = comparable(&each.payment);
         let status = found["status"].as_str().unwrap();
@@ -137,7 +137,7 @@ async fn assert_all_there(server: &Server, acknowledged: &[Received]) {
 async fn everything_acknowledged_survives_a_kill() {
     let first = Server::fresh().await;
     let keys = first.ready().clone();
-    let (acknowledged, folder) = end_under_load(first, async |server| server.kill()).await;
+    let (told, folder) = end_under_load(first, async |server| server.kill()).await;
     let second = Server::in_folder(folder).await;
     assert_eq!(
         second.ready()["merchants"],
@@ -145,10 +145,10 @@ async fn everything_acknowledged_survives_a_kill() {
         "the same keys"
     );
     assert_eq!(second.ready()["operator_token"], keys["operator_token"]);
-    assert_all_there(&second, &acknowledged).await;
+    assert_all_there(&second, &told).await;
 
     // A start that the kill interrupted continues with the same attempt.
-    let torn: Vec<&Received> = acknowledged
+    let torn: Vec<&Told> = told
         .iter()
         .filter(|each| each.redirect_url.is_none())
         .collect();
@@ -170,7 +170,7 @@ async fn everything_acknowledged_survives_a_kill() {
         assert_eq!(
             second.entries(&each.payment).await.len(),
             1,
-            "one session at the provider"
+            "one session at the vendor"
         );
         let url = answer.json()["redirect_url"].as_str().unwrap().to_owned();
         second.pay(&url, "approve").await.expect(303);
@@ -183,13 +183,13 @@ async fn everything_acknowledged_survives_a_kill() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_graceful_stop_loses_nothing_and_ends_in_time() {
     let first = Server::fresh().await;
-    let (acknowledged, folder) = end_under_load(first, async |server| server.stop().await).await;
+    let (told, folder) = end_under_load(first, async |server| server.stop().await).await;
     let second = Server::in_folder(folder).await;
-    assert_all_there(&second, &acknowledged).await;
+    assert_all_there(&second, &told).await;
 }
 
 #[tokio::test]
-async fn a_graceful_stop_finishes_what_has_begun_to_speak_to_a_provider() {
+async fn a_graceful_stop_finishes_what_has_begun_to_speak_to_a_vendor() {
     let first = Server::fresh().await;
     let key = first.test_key().to_owned();
     let payment = first
@@ -205,7 +205,7 @@ async fn a_graceful_stop_finishes_what_has_begun_to_speak_to_a_provider() {
         async move { first.start(&key, &payment, "ideal").await }
     });
     first
-        .wait_for("the provider's session", async || {
+        .wait_for("the vendor's session", async || {
             (!first.books("sandbox-test").await.is_empty()).then_some(())
         })
         .await;
@@ -255,7 +255,7 @@ async fn a_start_that_a_kill_tore_in_two_goes_on_with_the_same_attempt() {
         }
     });
     first
-        .wait_for("the provider's session", async || {
+        .wait_for("the vendor's session", async || {
             (!first.books("sandbox-test").await.is_empty()).then_some(())
         })
         .await;

@@ -35,7 +35,7 @@ async fn a_damaged_record_is_an_error_of_ours_and_never_served_as_data() {
 }
 
 #[tokio::test]
-async fn verify_reports_which_bytes_of_a_store_that_does_not_open_are_damaged_and_what_to_do() {
+async fn verify_tells_which_bytes_of_a_store_that_does_not_open_are_damaged_and_what_to_do() {
     let server = Server::fresh().await;
     let key = server.test_key().to_owned();
     let payment = server.create(&key, json!({})).await;
@@ -74,7 +74,7 @@ async fn verify_reports_which_bytes_of_a_store_that_does_not_open_are_damaged_an
         "store: it does not open: ",
         "What to do: ",
         "kassette restore",
-        "The store is damaged",
+        "A damaged store",
     ] {
         assert!(said.contains(word), "{word}: {said}");
     }

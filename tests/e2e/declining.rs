@@ -11,7 +11,7 @@ use crate::harness::Server;
 const DECLINER: &str = "sandbox-decliner";
 
 /// Starts a provider that speaks the sandbox's protocol and declines every payment. Returns its address.
-async fn provider_server() -> std::net::SocketAddr {
+async fn vendor() -> std::net::SocketAddr {
     let refused = json!({ "error": { "code": "payment_refused", "message": "no", "fields": [] } });
     let routes = Router::new()
         .route(
@@ -38,9 +38,9 @@ async fn provider_server() -> std::net::SocketAddr {
 }
 
 #[tokio::test]
-async fn a_decline_at_the_start_is_reported_at_once_and_the_fifth_fails_the_payment() {
+async fn a_decline_at_the_start_is_told_at_once_and_the_fifth_fails_the_payment() {
     let server = Server::fresh().await;
-    let at = provider_server().await;
+    let at = vendor().await;
     let account = format!(
         "module = \"sandbox\"\nname = \"Decliner\"\nenvironment = \"test\"\nsimulated = true\n\
          merchants = \"all\"\nhosts = [\"{at}\"]\nredirect_hosts = [\"{at}\"]\n\

@@ -176,7 +176,7 @@ async fn what_has_arrived_while_the_disk_refuses_writes_is_recorded_later_and_no
 }
 
 #[tokio::test]
-async fn callbacks_with_a_disk_that_refuses_writes_write_few_lines_of_the_log() {
+async fn callbacks_beside_a_disk_that_refuses_writes_write_few_lines_of_the_log() {
     let server = Server::through(surviving_refusals(), fresh_folder()).await;
     let (payment, _) = server.started(server.test_key(), "ideal", json!({})).await;
     let attempt = server.attempts(&payment).await[0].clone();
@@ -198,10 +198,7 @@ async fn callbacks_with_a_disk_that_refuses_writes_write_few_lines_of_the_log() 
     assert!((1..=most).contains(&told), "{told} lines");
     limit_files(&server, None);
     ready(&server).await;
-    server
-        .send_callback(&attempt, "captured", "49.90")
-        .await
-        .expect(200);
+    server.tell(&attempt, "captured", "49.90").await.expect(200);
 }
 
 /// Runs the binary on a disk where syncs fail or reads hang while `syncs-fail` or `reads-hang` exists in the
@@ -222,7 +219,7 @@ fn on_a_faulty_disk(folder: &Path) -> Command {
 }
 
 #[tokio::test]
-async fn syncs_that_fail_are_reported_and_the_service_goes_on_when_they_do_not() {
+async fn syncs_that_fail_are_told_and_the_service_goes_on_when_they_do_not() {
     let folder = fresh_folder();
     let server = Server::through(on_a_faulty_disk(folder.path()), Arc::clone(&folder)).await;
     let fault = folder.path().join("syncs-fail");
@@ -296,7 +293,7 @@ async fn reads_that_hang_are_answered_in_time_and_hold_up_nothing_else() {
     let live = format!("{}/livez", server.admin_root());
     let live = server.send(server.http.get(live)).await;
     live.expect(200);
-    assert!(server.log().contains("the disk hangs: a read was aborted"));
+    assert!(server.log().contains("the disk hangs: a read was given up"));
     std::fs::remove_file(&fault).unwrap();
     server.get(server.test_key(), &path).await.expect(200);
     ready(&server).await;
@@ -304,7 +301,7 @@ async fn reads_that_hang_are_answered_in_time_and_hold_up_nothing_else() {
 }
 
 #[tokio::test]
-async fn refused_creates_with_a_disk_that_refuses_writes_write_few_lines_of_the_log() {
+async fn refused_creates_beside_a_disk_that_refuses_writes_write_few_lines_of_the_log() {
     const REFUSED: usize = 3_000;
     let server = Server::through(surviving_refusals(), fresh_folder()).await;
     limit_files(&server, Some(FULL));

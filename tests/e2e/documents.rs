@@ -21,14 +21,13 @@ use self::markdown::{Block, Document, documents, root};
 use crate::harness::shared;
 
 /// Allowed reasons not to run a shell block, each with texts of which the block must contain one.
-const REASONS: [(&str, &[&str]); 6] = [
+const REASONS: [(&str, &[&str]); 5] = [
     (
         "needs a refund whose outcome stayed unknown",
         &["refund settle"],
     ),
     ("needs a rate that was refused", &["rates accept"]),
     ("needs a database server", &["createdb"]),
-    ("runs until it is stopped", &["kassette listen"]),
     (
         "builds for minutes",
         &["cargo run", "cargo test", "cargo bench"],
@@ -61,16 +60,16 @@ const ELSEWHERE: [(&str, &str, &str); 20] = [
     ("config/resellers.md", "js", "tests/e2e/reseller_clients.rs"),
     ("config/resellers.md", "text", "tests/e2e/documents.rs"),
     (
-        "config/routing-example.md",
+        "config/operators.md",
         "sh",
         "tests/e2e/documents/operators.rs",
     ),
     (
-        "config/routing-example.md",
+        "config/operators.md",
         "text",
         "tests/e2e/documents/operators.rs",
     ),
-    ("config/test-amounts.md", "python", "tests/e2e/receivers.rs"),
+    ("config/payments.md", "python", "tests/e2e/receivers.rs"),
     ("config/webhooks.md", "rust", "tests/e2e/receivers.rs"),
     ("config/webhooks.md", "python", "tests/e2e/receivers.rs"),
     ("config/webhooks.md", "php", "tests/e2e/receivers.rs"),
@@ -79,21 +78,19 @@ const ELSEWHERE: [(&str, &str, &str); 20] = [
     ("wit/README.md", "rust", "plugins/sdk/src/lib.rs"),
     ("wit/README.md", "rust,ignore", "host/kit/tests/outside.rs"),
     ("wit/README.md", "toml", "host/kit/tests/outside.rs"),
-    ("config/monitor.md", "yaml", ".ci/run"),
+    ("config/README.md", "yaml", ".ci/run"),
     ("host/README.md", "", ".ci/run"),
 ];
 
 /// Example bodies: a field that only this body has, and the name of its schema in /openapi.json.
-const BODIES: [(&str, &str); 5] = [
+const BODIES: [(&str, &str); 3] = [
     ("api_key", "ConnectExchangeResponse"),
     ("requires_wordpress", "Release"),
     ("data", "Event"),
-    ("checkout_url", "Payment"),
-    ("error", "Error"),
 ];
 
 /// The document that shows JSON and requests of providers.
-const OF_PROVIDERS: &str = "providers/README.md";
+const OF_VENDORS: &str = "providers/README.md";
 
 fn blocks() -> impl Iterator<Item = (String, Block)> {
     documents().into_iter().flat_map(|document| {
@@ -184,7 +181,7 @@ fn every_block_is_run_or_read_or_says_why_not() {
         let found = elsewhere(&document, language);
         let is_here = is_shell(&block)
             || language == "json"
-            || (language == "toml" && document.starts_with("config/"));
+            || (language == "toml" && document == "config/README.md");
         let Some((of, kind, test)) = found else {
             assert!(
                 is_here,
@@ -492,7 +489,7 @@ async fn every_request_is_one_that_a_listener_takes() {
             let of_shop = path.contains("/.well-known/") || path.contains("/wp-json/");
             let base = match path {
                 _ if of_shop => continue,
-                _ if document.name == OF_PROVIDERS && !path.starts_with("/admin/") => continue,
+                _ if document.name == OF_VENDORS && !path.starts_with("/admin/") => continue,
                 _ if is_of(&admin) => server.admin_root(),
                 _ if is_of(&public) => server.base(),
                 _ => {
@@ -536,7 +533,7 @@ async fn examples_in_json_are_as_the_api_describes_them() {
     for (document, block) in blocks().filter(|(_, block)| block.language == "json") {
         let body: Value = serde_json::from_str(&block.text)
             .unwrap_or_else(|error| panic!("{}: {error}", block.at));
-        if document == OF_PROVIDERS {
+        if document == OF_VENDORS {
             continue;
         }
         let found = BODIES.iter().find(|(field, _)| body.get(field).is_some());
@@ -720,7 +717,7 @@ fn the_event_that_is_shown_with_its_signature_verifies() {
 #[tokio::test]
 async fn the_page_says_how_much_of_the_disk_stays_free() {
     let page = documents();
-    let page = page.iter().find(|page| page.name == "config/repair.md");
+    let page = page.iter().find(|page| page.name == "config/README.md");
     let metrics = shared().await.metrics().await;
     let reserved = metrics
         .lines()
@@ -733,24 +730,6 @@ async fn the_page_says_how_much_of_the_disk_stays_free() {
     assert!(page.unwrap().prose.contains(&said), "{said}");
 }
 
-#[test]
-fn each_alert_names_a_section_that_says_what_to_do() {
-    let alerts = std::fs::read_to_string(root().join("config/deploy/alerts.yml")).unwrap();
-    let documents = documents();
-    let mut seen = 0;
-    for line in alerts.lines().map(str::trim) {
-        let Some(runbook) = line.strip_prefix("runbook: ") else {
-            continue;
-        };
-        let (page, section) = runbook.split_once('#').unwrap();
-        let mut pages = documents.iter().filter(|document| document.name == page);
-        let is_there = pages.any(|page| page.anchors.iter().any(|anchor| anchor == section));
-        assert!(is_there, "{runbook}");
-        seen += 1;
-    }
-    assert_eq!(seen, alerts.matches("- alert: ").count());
-}
-
 /// Whether the word occurs in a PHP block: functions of the shop's plugin have the same prefix as metrics.
 fn is_code_of_a_shop(document: &Document, word: &str) -> bool {
     let mut shown = document
@@ -760,7 +739,7 @@ fn is_code_of_a_shop(document: &Document, word: &str) -> bool {
     shown.any(|block| block.text.contains(word))
 }
 
-/// Files shown in the pages for operators, in order; in each, a text to replace and its replacement.
+/// Files shown in config/README.md, in order; in each, a text to replace and its replacement.
 const FILES: [(&str, &str, &str); 5] = [
     // A date in the past, even if the machine's clock is wrong.
     ("rates.toml", "2026-11-25", "2020-01-02"),
@@ -789,7 +768,7 @@ fn the_configuration_that_operators_read_is_one_that_is_taken() {
     crate::serving::prepare(folder.path(), "[rates]\necb = true\nfile = \"rates.toml\"");
     let config = folder.path().join("config");
     let blocks = blocks()
-        .filter(|(document, block)| document.starts_with("config/") && block.language == "toml");
+        .filter(|(document, block)| document == "config/README.md" && block.language == "toml");
     let blocks: Vec<Block> = blocks.map(|(_, block)| block).collect();
     assert_eq!(blocks.len(), FILES.len());
     for (block, (file, shown, whole)) in blocks.iter().zip(FILES) {

@@ -43,7 +43,7 @@ async fn a_payment_expires_after_a_day_and_is_never_started_again() {
 }
 
 #[tokio::test]
-async fn an_attempt_ends_after_an_hour_at_the_provider_too() {
+async fn an_attempt_ends_after_an_hour_at_the_vendor_too() {
     let server = Server::fresh().await;
     let key = server.test_key();
     let (payment, url) = server.started(key, "ideal", json!({})).await;
@@ -86,7 +86,7 @@ async fn an_attempt_never_outlives_its_payment() {
 }
 
 #[tokio::test]
-async fn a_payment_paid_in_its_last_moment_is_completed_though_nobody_reported() {
+async fn a_payment_paid_in_its_last_moment_is_completed_though_nobody_told() {
     let server = Server::fresh().await;
     let (payment, url) = server.started(server.test_key(), "ideal", json!({})).await;
     server.fault("sandbox-test", "callback-never", 1).await;
@@ -108,7 +108,7 @@ async fn pass_the_schedule(server: &Server) {
 }
 
 #[tokio::test]
-async fn a_provider_silent_to_the_last_question_leaves_the_payment_to_a_person() {
+async fn a_vendor_silent_to_the_last_question_leaves_the_payment_to_a_person() {
     let server = Server::fresh().await;
     let key = server.test_key();
     let (payment, url) = server.started(key, "ideal", json!({})).await;

@@ -194,14 +194,14 @@ async fn a_refused_create_and_a_refused_start_leave_the_same_reason_at_debug() {
     command.env("RUST_LOG", "info,kassette_gateway::explain=debug");
     let server = Server::through(command, fresh_folder()).await;
     let (id, key) = merchant(&server, json!({ "EUR": "1.08" })).await;
-    let node_entry = |what: &str| {
+    let told_of = |what: &str| {
         let log = server.log();
         let lines = log
             .lines()
             .filter(|line| line.contains(what) && line.contains(&format!("merchant.id={id}")));
         lines.map(str::to_owned).collect::<Vec<_>>()
     };
-    let told = || node_entry("a method was refused");
+    let told = || told_of("a method was refused");
     let by_ideal = json!({ "checkout_mode": "direct", "payment_method": "ideal" });
     let made = server.create(&key, by_ideal).await;
     let off = json!({ "methods": { "ideal": { "enabled": false } } });
@@ -232,7 +232,7 @@ async fn a_refused_create_and_a_refused_start_leave_the_same_reason_at_debug() {
     let refused = server.post(&key, "/api/v1/payments", &direct).await;
     refused.expect(422).error();
     let line = server.wait_for("the line of the payment", async || {
-        node_entry("a payment was refused").first().cloned()
+        told_of("a payment was refused").first().cloned()
     });
     let line = line.await;
     assert!(line.contains(&why), "{why}: {line}");

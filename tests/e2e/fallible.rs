@@ -81,7 +81,7 @@ async fn a_start_that_fails_once_is_made_again_under_the_same_key() {
 }
 
 #[tokio::test]
-async fn an_unknown_outcome_is_reported_and_the_next_start_goes_on_with_the_same_attempt() {
+async fn an_unknown_outcome_is_told_and_the_next_start_goes_on_with_the_same_attempt() {
     let server = Server::fresh().await;
     for fault in ["status-500", "malformed", "truncated"] {
         let payment = direct(&server).await;
@@ -221,7 +221,7 @@ async fn a_start_that_was_lost_is_found_by_the_schedule_too() {
     assert_eq!(
         (attempts.len(), &attempts[0]["state"]),
         (1, &json!("open")),
-        "the provider knows it"
+        "the vendor knows it"
     );
     let started = start(&server, &payment).await.expect(200);
     assert_one_session(&server, &payment).await;

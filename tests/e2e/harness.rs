@@ -213,7 +213,7 @@ impl Server {
     }
 
     /// Current entry of a node in the ready file.
-    pub(crate) fn node_entry(&self, name: &str) -> Value {
+    pub(crate) fn told_of(&self, name: &str) -> Value {
         let ready = self.ready_now();
         let nodes = ready["nodes"].as_array().unwrap();
         let found = nodes.iter().find(|node| node["name"] == name);
@@ -224,7 +224,7 @@ impl Server {
 
     /// The same server through one of its nodes, without the balancer.
     pub(crate) fn node(&self, name: &str) -> Self {
-        let node = self.node_entry(name);
+        let node = self.told_of(name);
         let mut ready = self.ready.clone();
         for address in ["base_url", "admin_url"] {
             ready[address] = node[address].clone();

@@ -71,10 +71,10 @@ systemctl() {
             wait $gateway
             ;;
         'reload kassette')
-            before=$(grep -c 'SIGHUP: applied' "$ROOT/log.txt" || true)
+            before=$(grep -c 'SIGHUP: taken over' "$ROOT/log.txt" || true)
             kill -HUP $gateway
-            until [ "$(grep -c 'SIGHUP: applied' "$ROOT/log.txt" || true)" -gt "$before" ]; do
-                ! grep 'SIGHUP: not applied' "$ROOT/log.txt" >&2
+            until [ "$(grep -c 'SIGHUP: taken over' "$ROOT/log.txt" || true)" -gt "$before" ]; do
+                ! grep 'SIGHUP: not taken over' "$ROOT/log.txt" >&2
                 sleep 0.05
             done
             ;;
@@ -629,7 +629,7 @@ async fn a_program_without_modules_serves_an_empty_folder_and_says_what_is_missi
     command.stdin(Stdio::null()).stdout(Stdio::null());
     let service = Service::start(folder.path(), command).await;
     service
-        .says("no payment is possible without modules", 1)
+        .says("there are no modules, so nothing can be paid", 1)
         .await;
     service.stop().await;
 }

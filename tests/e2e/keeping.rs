@@ -218,8 +218,8 @@ async fn a_backup_that_was_altered_or_cut_is_refused_and_leaves_nothing() {
     flipped[good.len() / 2] ^= 4;
     for (bad, sentence) in [
         (flipped, "damaged near byte"),
-        (good[..good.len() - 7].to_vec(), "truncated"),
-        (b"not a backup at all".to_vec(), "not a Kassette backup"),
+        (good[..good.len() - 7].to_vec(), "cut off"),
+        (b"not a backup at all".to_vec(), "no backup of kassette"),
     ] {
         std::fs::write(&bad_file, bad).unwrap();
         for command in ["restore", "verify"] {
@@ -239,7 +239,7 @@ async fn a_backup_that_was_altered_or_cut_is_refused_and_leaves_nothing() {
     );
     assert!(said.contains("another master key"), "{said}");
     let said = refused(&["restore", text(&file), "--data-dir", text(&data)], &[]);
-    assert!(said.contains("contains a store already"), "{said}");
+    assert!(said.contains("holds a store already"), "{said}");
     done(&["restore", text(&file), "--data-dir", text(&other)], &[]);
     assert_serves(elsewhere, &payments).await;
 }
@@ -468,7 +468,7 @@ async fn planted_damage_is_found_and_a_changed_audit_line_is_named() {
     let (folder, _) = stopped().await;
     let data = data_dir(&folder);
     let said = done(&["audit", "verify", "--data-dir", text(&data)], &[]);
-    assert!(said.contains("complete and unchanged"), "{said}");
+    assert!(said.contains("is whole"), "{said}");
     {
         let db = crate::damage::engine(&data.join("store"));
         let (key, row) = db.scan_prefix(b"rtn/").next().unwrap().unwrap();
@@ -669,7 +669,7 @@ async fn a_store_is_moved_to_a_database_and_back() {
     assert!(moved.contains("was moved to a database"), "{moved}");
 
     let there = refused(&command(&["copy", "--to", "sled"]), &set);
-    assert!(there.contains("contains a store already"), "{there}");
+    assert!(there.contains("holds a store already"), "{there}");
     std::fs::rename(data.join("store"), data.join("store.before")).unwrap();
     let said = done(&command(&["copy", "--to", "sled"]), &set);
     assert!(said.contains("copied and read through"), "{said}");

@@ -80,7 +80,7 @@ async fn a_payer_who_paid_the_first_before_it_was_closed_has_paid() {
 }
 
 #[tokio::test]
-async fn the_first_stays_where_the_provider_is_not_sure_that_it_is_closed() {
+async fn the_first_stays_where_the_vendor_is_not_sure_that_it_is_closed() {
     let server = Server::fresh().await;
     for fault in ["status-500", "malformed", "truncated", "down"] {
         let payment = server.create(server.test_key(), json!({})).await;
@@ -131,10 +131,7 @@ async fn money_on_an_attempt_that_was_left_is_surplus_and_on_the_work_list() {
     server.pay(&ideal, "approve").await.expect(303);
     server.until(server.test_key(), &payment, "completed").await;
     let left = server.attempts(&payment).await[0].clone();
-    server
-        .send_callback(&left, "captured", "49.90")
-        .await
-        .expect(200);
+    server.tell(&left, "captured", "49.90").await.expect(200);
     let now = server.payment(server.test_key(), &payment).await;
     assert_eq!(
         (&now["status"], &now["settlement_status"]),
@@ -152,10 +149,7 @@ async fn money_on_an_attempt_that_was_left_is_surplus_and_on_the_work_list() {
         (&work[0]["amount"], &work[0]["currency"]),
         (&json!("49.90"), &json!("EUR"))
     );
-    server
-        .send_callback(&left, "captured", "49.90")
-        .await
-        .expect(200);
+    server.tell(&left, "captured", "49.90").await.expect(200);
     assert_eq!(
         server.work(&payment).await.len(),
         1,
@@ -177,10 +171,7 @@ async fn money_on_an_attempt_that_was_left_sends_an_unfinished_payment_to_review
     let (payment, _, ideal) = two_tabs(&server).await;
     let form = server.payer_form(&ideal).await;
     let left = server.attempts(&payment).await[0].clone();
-    server
-        .send_callback(&left, "captured", "49.90")
-        .await
-        .expect(200);
+    server.tell(&left, "captured", "49.90").await.expect(200);
     assert_eq!(
         server.payment(server.test_key(), &payment).await["status"],
         "review"
@@ -221,10 +212,7 @@ async fn a_late_authorisation_of_an_attempt_that_was_left_is_never_captured() {
     server.pay(&ideal, "approve").await.expect(303);
     server.until(server.test_key(), &payment, "completed").await;
     let left = server.attempts(&payment).await[0].clone();
-    server
-        .send_callback(&left, "authorised", "0.00")
-        .await
-        .expect(200);
+    server.tell(&left, "authorised", "0.00").await.expect(200);
     server.advance(301).await;
     let taken = |entries: Vec<Value>| {
         entries
@@ -283,10 +271,7 @@ async fn money_for_a_payment_that_is_over_sends_it_to_review_and_on_the_work_lis
         for (status, received) in [("captured", "49.90"), ("in_review", "49.90")] {
             let payment = ended(&server, how).await;
             let attempt = server.attempts(&payment).await[0].clone();
-            server
-                .send_callback(&attempt, status, received)
-                .await
-                .expect(200);
+            server.tell(&attempt, status, received).await.expect(200);
             let now = server.payment(key, &payment).await;
             assert_eq!(
                 (&now["status"], &now["settlement_status"]),
@@ -319,7 +304,7 @@ async fn a_late_authorisation_for_a_payment_that_is_over_goes_to_review_too() {
     let payment = ended(&server, "cancelled").await;
     let attempt = server.attempts(&payment).await[0].clone();
     server
-        .send_callback(&attempt, "authorised", "0.00")
+        .tell(&attempt, "authorised", "0.00")
         .await
         .expect(200);
     assert_eq!(

@@ -92,7 +92,7 @@ async fn environments_never_meet() {
     let attempt = server.attempts(&payment).await[0].clone();
     let session = crate::steps::session(&attempt, "captured", "49.90");
     server
-        .send_callback_body("sandbox-live", &session)
+        .tell_exactly("sandbox-live", &session)
         .await
         .expect(200);
     assert_eq!(
@@ -112,7 +112,7 @@ async fn a_declined_payment_is_created_again_and_can_be_paid() {
     assert_eq!(
         server.press(&form, "approve").await.status,
         409,
-        "closed at the provider first"
+        "closed at the vendor first"
     );
     let again = server
         .start(key, &payment, "ideal")
@@ -233,10 +233,7 @@ async fn a_cryptocurrency_paid_in_part_is_reviewed() {
         .await;
     server.start(key, &payment, "crypto").await.expect(200);
     let attempt = server.attempts(&payment).await[0].clone();
-    server
-        .send_callback(&attempt, "captured", "49.89")
-        .await
-        .expect(200);
+    server.tell(&attempt, "captured", "49.89").await.expect(200);
     assert_eq!(server.payment(key, &payment).await["status"], "review");
 
     let payment = server
@@ -247,10 +244,7 @@ async fn a_cryptocurrency_paid_in_part_is_reviewed() {
         .await;
     server.start(key, &payment, "crypto").await.expect(200);
     let attempt = server.attempts(&payment).await[0].clone();
-    server
-        .send_callback(&attempt, "captured", "50.00")
-        .await
-        .expect(200);
+    server.tell(&attempt, "captured", "50.00").await.expect(200);
     assert_eq!(server.payment(key, &payment).await["status"], "completed");
     let work = server.work(&payment).await;
     assert_eq!(
@@ -260,7 +254,7 @@ async fn a_cryptocurrency_paid_in_part_is_reviewed() {
 }
 
 #[tokio::test]
-async fn refunds_and_disputes_after_completion_are_reported_and_change_no_status() {
+async fn refunds_and_disputes_after_completion_are_told_and_change_no_status() {
     let server = Server::fresh().await;
     let key = server.test_key();
     for (outcome, event) in [
@@ -346,7 +340,7 @@ async fn an_operator_calls_a_payment_off_and_its_open_attempt_with_it() {
 }
 
 #[tokio::test]
-async fn a_cancel_without_the_providers_certain_word_is_refused() {
+async fn a_cancel_without_the_vendors_certain_word_is_refused() {
     let server = Server::fresh().await;
     let (open, _) = server.started(server.test_key(), "ideal", json!({})).await;
     server.fault("sandbox-test", "down", 1).await;

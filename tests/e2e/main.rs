@@ -19,7 +19,6 @@ mod connect;
 mod connect_kill;
 mod connect_plugin;
 mod connect_refusals;
-mod console;
 mod crash;
 mod damage;
 mod declining;
@@ -74,7 +73,6 @@ mod samples;
 mod service;
 #[path = "../serving.rs"]
 mod serving;
-mod shop_commands;
 mod signatures;
 mod sim;
 mod slow;

@@ -37,7 +37,7 @@ const ACCOUNTS: [(&str, &str, &str, u64); 26] = [
     (
         "module =",
         "modul =",
-        "modul is unknown: did you mean module?",
+        "modul is unknown: is module meant?",
         1,
     ),
     ("name = \"Sandbox\"", "name = \"\"", "name must be 1-40", 2),
@@ -68,13 +68,13 @@ const ACCOUNTS: [(&str, &str, &str, u64); 26] = [
     (
         "\"127.0.0.1:9\"]\nredirect",
         "\"https://127.0.0.1:9\"]\nredirect",
-        "is not a host name",
+        "is no host name",
         6,
     ),
     (
         "redirect_hosts = [\"127.0.0.1:9\"]",
         "redirect_hosts = [\"127.0.0.1:9/pay\"]",
-        "is not a host name",
+        "is no host name",
         7,
     ),
     (
@@ -86,13 +86,13 @@ const ACCOUNTS: [(&str, &str, &str, u64); 26] = [
     (
         "[settings]",
         "[setings]",
-        "setings is unknown: did you mean settings?",
+        "setings is unknown: is settings meant?",
         8,
     ),
     (
         "base-url =",
         "bas-url =",
-        "bas-url is unknown: did you mean base-url?",
+        "bas-url is unknown: is base-url meant?",
         9,
     ),
     (
@@ -122,7 +122,7 @@ const ACCOUNTS: [(&str, &str, &str, u64); 26] = [
     (
         "[secrets.client-id]",
         "[secrets.clientid]",
-        "clientid is unknown: did you mean client-id?",
+        "clientid is unknown: is client-id meant?",
         10,
     ),
     (
@@ -134,7 +134,7 @@ const ACCOUNTS: [(&str, &str, &str, u64); 26] = [
     (
         "value = \"id\"",
         "valeu = \"id\"",
-        "valeu is unknown: did you mean value?",
+        "valeu is unknown: is value meant?",
         11,
     ),
     (
@@ -158,7 +158,7 @@ const ACCOUNTS: [(&str, &str, &str, u64); 26] = [
     (
         "[methods.ideal]",
         "[methods.idael]",
-        "methods.idael is unknown: did you mean ideal?",
+        "methods.idael is unknown: is ideal meant?",
         16,
     ),
     (
@@ -170,7 +170,7 @@ const ACCOUNTS: [(&str, &str, &str, u64); 26] = [
     (
         "EUR = \"0.25\"",
         "EURO = \"0.25\"",
-        "is not a supported currency",
+        "is no supported currency",
         16,
     ),
     ("\"0.25\"", "\"0,25\"", "amount \"0,25\"", 16),
@@ -192,7 +192,7 @@ const METHODS: [(&str, &str, &str); 12] = [
     (
         "ideal",
         "ordr = \"cost\"",
-        "ordr is unknown: did you mean order?",
+        "ordr is unknown: is order meant?",
     ),
     (
         "ideal",
@@ -241,11 +241,7 @@ const METHODS: [(&str, &str, &str); 12] = [
 /// Mistakes in `kassette.toml`: correct text, its replacement, expected message. If the correct text is empty, the
 /// replacement is added as a new line.
 const MAIN: [(&str, &str, &str); 39] = [
-    (
-        "listen =",
-        "lisen =",
-        "lisen is unknown: did you mean listen?",
-    ),
+    ("listen =", "lisen =", "lisen is unknown: is listen meant?"),
     (
         "\"https://pay.example\"",
         "\"https://pay.example",
@@ -277,11 +273,7 @@ const MAIN: [(&str, &str, &str); 39] = [
         "admin_listen = \"0.0.0.0:0\"",
         "needs admin_tls_cert and admin_tls_key",
     ),
-    (
-        "\"../plugins\"",
-        "\"../modules\"",
-        "is not a folder: create it",
-    ),
+    ("\"../plugins\"", "\"../modules\"", "is no folder: make it"),
     ("\"../data\"", "\"../master.key\"", "data_dir"),
     ("\"../master.key\"", "\"../masterkey\"", "masterkey"),
     (
@@ -305,7 +297,7 @@ const MAIN: [(&str, &str, &str); 39] = [
     (
         "",
         "[rate_limit]\nper_second = 5\nburst = 9\nbrust = 9",
-        "brust is unknown: did you mean burst?",
+        "brust is unknown: is burst meant?",
     ),
     (
         "",
@@ -355,7 +347,7 @@ const MAIN: [(&str, &str, &str); 39] = [
     (
         "",
         "[retention]\ndelivery_days = 3",
-        "retention.delivery_days = 3 must be 0 (no limit) or between",
+        "retention.delivery_days = 3 must be 0 (for ever) or between",
     ),
     (
         "",
@@ -380,7 +372,7 @@ const MAIN: [(&str, &str, &str); 39] = [
     (
         "",
         "[limits]\nconections = 5",
-        "conections is unknown: did you mean connections?",
+        "conections is unknown: is connections meant?",
     ),
     (
         "",
@@ -391,7 +383,7 @@ const MAIN: [(&str, &str, &str); 39] = [
     (
         "",
         "[rates]\nfiel = \"rates.toml\"",
-        "fiel is unknown: did you mean file?",
+        "fiel is unknown: is file meant?",
     ),
     ("", "[rates]\necb = \"yes\"", "expected a boolean"),
     (
@@ -441,7 +433,7 @@ const RATES: [(&str, &str, u64); 10] = [
     ),
     (
         "date = 2020-01-02\n[usd_per_unit]\nEURO = \"1.08\"",
-        "is not a supported currency",
+        "is no supported currency",
         3,
     ),
     (
@@ -451,7 +443,7 @@ const RATES: [(&str, &str, u64); 10] = [
     ),
     (
         "date = 2020-01-02\n[usd_per_unti]\nEUR = \"1.08\"",
-        "usd_per_unti is unknown: did you mean usd_per_unit?",
+        "usd_per_unti is unknown: is usd_per_unit meant?",
         2,
     ),
 ];
@@ -528,7 +520,7 @@ fn mistakes_in_the_main_file_are_refused_by_the_check_and_at_the_start_in_the_sa
 }
 
 #[test]
-fn every_mistake_in_files_of_accounts_is_reported_in_one_check_with_file_and_line() {
+fn every_mistake_in_files_of_accounts_is_told_in_one_check_with_file_and_line() {
     let folder = good();
     for (path, text, _) in files() {
         write(&folder.path().join("config").join(path), &text);
@@ -574,7 +566,7 @@ fn mistakes_in_files_of_accounts_and_methods_are_refused_at_the_start() {
 }
 
 #[tokio::test]
-async fn mistakes_in_a_file_of_exchange_rates_are_reported_by_all_three() {
+async fn mistakes_in_a_file_of_exchange_rates_are_told_by_all_three() {
     let folder = good();
     let main = folder.path().join("config/kassette.toml");
     let right = std::fs::read_to_string(&main).unwrap();
@@ -605,7 +597,7 @@ async fn mistakes_in_a_file_of_exchange_rates_are_reported_by_all_three() {
         let said = |log: &str| {
             let mut lines = log
                 .lines()
-                .filter(|line| line.contains("SIGHUP: not applied"));
+                .filter(|line| line.contains("SIGHUP: not taken over"));
             lines
                 .nth(number - 1)
                 .is_some_and(|line| line.replace("\\\"", "\"").contains(expected))
@@ -639,8 +631,8 @@ fn the_check_knows_the_accounts_that_run_without_a_file() {
         let said = String::from_utf8_lossy(&output.stderr);
         let case = format!("{account} for {profile}: {said}");
         assert_eq!(output.status.success(), is_there, "{case}");
-        let is_reported = said.contains("wero-accounts must be ids of configured accounts");
-        assert_eq!(is_reported, !is_there, "{case}");
+        let is_told = said.contains("wero-accounts must be ids of configured accounts");
+        assert_eq!(is_told, !is_there, "{case}");
     }
 }
 
@@ -706,7 +698,7 @@ async fn a_running_gateway_says_each_mistake_and_keeps_what_it_has() {
             new.any(|line| {
                 // In the JSON log, quotes are escaped.
                 let line = line.replace("\\\"", "\"");
-                line.contains("was not applied") && line.contains(expected)
+                line.contains("was not taken over") && line.contains(expected)
             })
         };
         serving.until(&text, said).await;

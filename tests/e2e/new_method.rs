@@ -312,7 +312,7 @@ async fn a_slot_that_is_switched_off_stays_so_until_it_is_switched_on_or_taken_a
     let refused = server.admin("DELETE", &path, None).await.expect(409);
     let said = refused.error();
     assert!(
-        said.contains("method.blik.wasm is in the plugin folder"),
+        said.contains("method.blik.wasm stands in the plugin folder"),
         "{said}"
     );
     assert_eq!(state(&server).await, Some(json!("serving")));

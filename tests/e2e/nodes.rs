@@ -47,8 +47,8 @@ fn each(server: &Server) -> [Server; 3] {
     NAMES.map(|name| server.node(name))
 }
 
-fn pid(acknowledged: &Value) -> u32 {
-    u32::try_from(acknowledged["pid"].as_u64().unwrap()).unwrap()
+fn pid(told: &Value) -> u32 {
+    u32::try_from(told["pid"].as_u64().unwrap()).unwrap()
 }
 
 /// Whether a process is running. A zombie does not count.
@@ -61,7 +61,7 @@ fn runs(pid: u32) -> bool {
 async fn wait_for_another(server: &Server, name: &str, before: u32) {
     server
         .wait_for("the node that is started again", async || {
-            (pid(&server.node_entry(name)) != before).then_some(())
+            (pid(&server.told_of(name)) != before).then_some(())
         })
         .await;
 }
@@ -133,7 +133,7 @@ async fn the_clock_of_all_nodes_is_one() {
         let found = node.payment(server.test_key(), &payment).await;
         assert_eq!(found["status"], "expired");
     }
-    let before = pid(&server.node_entry("n2"));
+    let before = pid(&server.told_of("n2"));
     signal(before, "KILL");
     wait_for_another(&server, "n2", before).await;
     let apart = first.now().await - server.node("n2").now().await;
@@ -247,7 +247,7 @@ async fn a_rate_limit_holds_for_all_nodes_together() {
 
 #[tokio::test]
 #[ignore = "needs PostgreSQL"]
-async fn the_list_of_nodes_reports_how_each_fares() {
+async fn the_list_of_nodes_tells_how_each_fares() {
     let server = three().await;
     let by = server.node("n1");
     let answer = by.admin("GET", "/nodes", None).await.expect(200).json();
@@ -260,8 +260,8 @@ async fn the_list_of_nodes_reports_how_each_fares() {
         assert_eq!(node["state"], "live", "{node}");
         assert_eq!(node["drift"], json!([]), "{node}");
         assert!(node["beat_age_seconds"].as_f64().unwrap() < 1.5, "{node}");
-        let acknowledged = server.node_entry(name);
-        let address = acknowledged["base_url"].as_str().unwrap();
+        let told = server.told_of(name);
+        let address = told["base_url"].as_str().unwrap();
         assert_eq!(
             format!("http://{}", node["public_address"].as_str().unwrap()),
             address
@@ -361,7 +361,7 @@ async fn a_module_that_comes_to_one_node_serves_on_all() {
     assert_eq!(dropped.count(), 1, "{lines}");
 
     // A node that was down during an upload serves the new version, and knows the previous one.
-    let pid_before = pid(&server.node_entry("n2"));
+    let pid_before = pid(&server.told_of("n2"));
     signal(pid_before, "KILL");
     upload(&first, "method.ideal", "", original)
         .await
@@ -490,7 +490,7 @@ async fn a_candidate_decides_its_share_on_every_node_and_is_rolled_back_on_all()
     assert!(shown.iter().all(|other| *other == shown[0]), "{shown:?}");
 
     // A restarted node loads the candidate too and assigns payments to the same version.
-    let before = pid(&server.node_entry("n3"));
+    let before = pid(&server.told_of("n3"));
     signal(before, "KILL");
     wait_for_another(&server, "n3", before).await;
     let third = server.node("n3");
@@ -533,7 +533,7 @@ async fn a_candidate_decides_its_share_on_every_node_and_is_rolled_back_on_all()
 #[derive(Default)]
 struct Journal {
     /// Acknowledged requests with their payments.
-    acknowledged: Mutex<Vec<(Value, Value)>>,
+    told: Mutex<Vec<(Value, Value)>>,
     failed: Mutex<Vec<String>>,
     over: AtomicBool,
 }
@@ -558,7 +558,7 @@ impl Journal {
             let Some(payment) = self.answer(create.bearer_auth(key), 201).await else {
                 continue;
             };
-            self.acknowledged.lock().push((request, payment.clone()));
+            self.told.lock().push((request, payment.clone()));
             let id = payment["payment_id"].as_str().unwrap();
             let start = json!({ "payment_id": id, "payment_method": "ideal" });
             let start = client.post(format!("{url}/start")).json(&start);
@@ -584,7 +584,7 @@ impl Journal {
     async fn reaches(&self, server: &Server, payments: usize) {
         server
             .wait_for("some payments", async || {
-                (self.acknowledged.lock().len() >= payments).then_some(())
+                (self.told.lock().len() >= payments).then_some(())
             })
             .await;
     }
@@ -630,11 +630,11 @@ async fn what_was_acknowledged_is_there_and_can_be_paid_after_nodes_and_database
     let server = Arc::new(Server::nodes(3, "").await);
     let journal = under_load(&server, async |journal| {
         for name in ["n2", "n1"] {
-            let before = pid(&server.node_entry(name));
+            let before = pid(&server.told_of(name));
             signal(before, "KILL");
             wait_for_another(&server, name, before).await;
-            let acknowledged = journal.acknowledged.lock().len();
-            journal.reaches(&server, acknowledged + 20).await;
+            let told = journal.told.lock().len();
+            journal.reaches(&server, told + 20).await;
         }
         let before = pid(&server.ready_now()["store"]);
         signal(before, "KILL");
@@ -643,13 +643,13 @@ async fn what_was_acknowledged_is_there_and_can_be_paid_after_nodes_and_database
                 (pid(&server.ready_now()["store"]) != before).then_some(())
             })
             .await;
-        let acknowledged = journal.acknowledged.lock().len();
-        journal.reaches(&server, acknowledged + 20).await;
+        let told = journal.told.lock().len();
+        journal.reaches(&server, told + 20).await;
     })
     .await;
     let key = server.test_key();
-    let acknowledged = std::mem::take(&mut *journal.acknowledged.lock());
-    for (request, payment) in &acknowledged {
+    let told = std::mem::take(&mut *journal.told.lock());
+    for (request, payment) in &told {
         let mut expected = comparable(payment);
         let found = comparable(&read(&server, payment).await);
         assert!(
@@ -666,7 +666,7 @@ async fn what_was_acknowledged_is_there_and_can_be_paid_after_nodes_and_database
     // A killed node's attempt claims end after their lease.
     server.advance(120).await;
     // The last payments were in flight when the database was killed.
-    let last: Vec<_> = acknowledged
+    let last: Vec<_> = told
         .iter()
         .rev()
         .take(20)
@@ -726,11 +726,11 @@ async fn one_node_after_the_other_restarts_without_a_failed_request() {
         // Migrates like the next release's `migrate`, while nodes of this release run.
         expand(server.ready()["store"]["url"].as_str().unwrap());
         for name in NAMES {
-            let before = pid(&server.node_entry(name));
+            let before = pid(&server.told_of(name));
             signal(before, "TERM");
             wait_for_another(&server, name, before).await;
-            let acknowledged = journal.acknowledged.lock().len();
-            journal.reaches(&server, acknowledged + 20).await;
+            let told = journal.told.lock().len();
+            journal.reaches(&server, told + 20).await;
         }
     })
     .await;
@@ -742,7 +742,7 @@ async fn one_node_after_the_other_restarts_without_a_failed_request() {
 #[ignore = "needs PostgreSQL"]
 async fn a_node_that_is_stopped_lapses_and_comes_back() {
     let server = Server::nodes(2, "").await;
-    let (first, stopped) = (server.node("n1"), pid(&server.node_entry("n2")));
+    let (first, stopped) = (server.node("n1"), pid(&server.told_of("n2")));
     signal(stopped, "STOP");
     first
         .wait_for("the lapse", async || {
@@ -815,7 +815,7 @@ async fn a_start_at_an_account_that_another_node_may_have_is_not_given_up() {
     let server = Server::nodes(2, "[payments]\nprovider_deadline_ms = 1000\n").await;
     let [first, second] = ["n1", "n2"].map(|name| server.node(name));
     // The first node is stopped while the second node's account is added and removed, and never sees it.
-    signal(pid(&server.node_entry("n1")), "STOP");
+    signal(pid(&server.told_of("n1")), "STOP");
     let simulator = second_provider(&second).await;
     let key = server.test_key();
     let fields = json!({ "checkout_mode": "direct", "payment_method": "ideal" });
@@ -827,7 +827,7 @@ async fn a_start_at_an_account_that_another_node_may_have_is_not_given_up() {
     assert!(started.status >= 400, "{}", started.text);
     let file = format!("config/providers/{SECOND}.toml");
     std::fs::remove_file(server.folder().join(file)).unwrap();
-    signal(pid(&server.node_entry("n1")), "CONT");
+    signal(pid(&server.told_of("n1")), "CONT");
     disk::ready(&first).await;
     wait_for_accounts(&first, &["sandbox-test"]).await;
     // The start is due again; neither node has the account.
@@ -844,7 +844,7 @@ async fn a_start_at_an_account_that_another_node_may_have_is_not_given_up() {
 async fn what_dev_has_started_ends_with_it() {
     let server = Server::nodes(2, "").await;
     // A stopped process does not react to its parent's end.
-    signal(pid(&server.node_entry("n2")), "STOP");
+    signal(pid(&server.told_of("n2")), "STOP");
     let ready = server.ready_now();
     let nodes = ready["nodes"].as_array().unwrap();
     let started: Vec<u32> = nodes.iter().chain([&ready["store"]]).map(pid).collect();
@@ -896,7 +896,7 @@ async fn a_slot_with_a_key_serves_signed_modules_alone_on_all_nodes() {
     assert_ne!(altered, history);
     std::fs::write(folder.join("history.json"), altered).unwrap();
     for name in ["n1", "n2"] {
-        let before = pid(&server.node_entry(name));
+        let before = pid(&server.told_of(name));
         signal(before, "TERM");
         wait_for_another(&server, name, before).await;
     }

@@ -51,7 +51,7 @@ async fn a_refused_create_has_done_nothing_and_can_be_repeated() {
 }
 
 #[tokio::test]
-async fn what_waits_for_a_provider_holds_up_nobody_else() {
+async fn what_waits_for_a_vendor_holds_up_nobody_else() {
     let server = Arc::new(server("starts = 1").await);
     let mut starts = Vec::new();
     for _ in 0..8 {

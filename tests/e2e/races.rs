@@ -25,12 +25,7 @@ impl Way {
     /// Reports the payment. For a query, advances the clock by `seconds`, after which the query is due.
     async fn go(self, server: &Server, attempt: &Value, back: &str, seconds: u64) {
         match self {
-            Self::Callback => drop(
-                server
-                    .send_callback(attempt, "captured", "49.90")
-                    .await
-                    .expect(200),
-            ),
+            Self::Callback => drop(server.tell(attempt, "captured", "49.90").await.expect(200)),
             Self::Return => drop(server.open(back).await.expect(200)),
             Self::Query => server.advance(seconds).await,
         }
@@ -137,10 +132,7 @@ async fn a_callback_before_the_start_was_recorded_completes_once() {
         let mut attempt = server.attempts(&payment).await[0].clone();
         assert_eq!(attempt["reference"], Value::Null, "nothing is recorded yet");
         attempt["reference"] = entry["reference"].clone();
-        server
-            .send_callback(&attempt, "captured", "49.90")
-            .await
-            .expect(200);
+        server.tell(&attempt, "captured", "49.90").await.expect(200);
         assert_eq!(server.payment(key, &payment).await["status"], "completed");
     };
     let (started, ()) = tokio::join!(server.start(key, &payment, "ideal"), news);
@@ -180,10 +172,7 @@ async fn a_payer_who_is_faster_than_the_answer_to_the_start_pays_once() {
         let entry = server.entries(&payment).await[0].clone();
         let mut attempt = server.attempts(&payment).await[0].clone();
         attempt["reference"] = entry["reference"].clone();
-        server
-            .send_callback(&attempt, "captured", "49.90")
-            .await
-            .expect(200);
+        server.tell(&attempt, "captured", "49.90").await.expect(200);
         assert_eq!(server.payment(key, &payment).await["status"], "completed");
         server.start(key, &payment, "ideal").await.expect(409);
         assert_eq!(
@@ -198,7 +187,7 @@ async fn a_payer_who_is_faster_than_the_answer_to_the_start_pays_once() {
 }
 
 #[tokio::test]
-async fn callback_that_comes_twice_or_out_of_order_completes_once() {
+async fn news_that_comes_twice_or_out_of_order_completes_once() {
     let server = Server::fresh().await;
     for fault in ["callback-twice", "callback-reordered"] {
         let (payment, url) = server.started(server.test_key(), "ideal", json!({})).await;
@@ -211,7 +200,7 @@ async fn callback_that_comes_twice_or_out_of_order_completes_once() {
 }
 
 #[tokio::test]
-async fn callback_that_comes_late_or_never_is_learnt_all_the_same() {
+async fn news_that_comes_late_or_never_is_learnt_all_the_same() {
     let server = Server::fresh().await;
     let (late, url) = server.started(server.test_key(), "ideal", json!({})).await;
     server.fault("sandbox-test", "callback-late", 1).await;

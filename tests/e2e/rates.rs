@@ -206,7 +206,7 @@ async fn a_changed_file_is_taken_over_and_a_wrong_one_is_not() {
             file(Timestamp::now() + DAY, "0.7"),
             "is ahead of this machine's clock",
         ),
-        ("date = 2020-01-01\n".to_owned(), "the file has no rates"),
+        ("date = 2020-01-01\n".to_owned(), "there are no rates"),
     ];
     for (text, expected) in wrong {
         put(server.folder(), "rates.toml", &text);
@@ -214,7 +214,7 @@ async fn a_changed_file_is_taken_over_and_a_wrong_one_is_not() {
             let log = server.log();
             let mut lines = log.lines();
             let said = |line: &str| {
-                line.contains("exchange rates were not applied") && line.contains(expected)
+                line.contains("exchange rates were not taken over") && line.contains(expected)
             };
             lines.any(said).then_some(())
         };
@@ -335,7 +335,7 @@ async fn the_banks_rates_are_fetched_and_outlast_its_failures_and_a_restart() {
     let log = server.log();
     let line = log
         .lines()
-        .find(|line| line.contains("exchange rates were applied"));
+        .find(|line| line.contains("exchange rates were taken over"));
     assert!(line.unwrap().contains("AED"), "{log}");
 
     let wrong = table(yesterday, "0.5");
@@ -347,23 +347,23 @@ async fn the_banks_rates_are_fetched_and_outlast_its_failures_and_a_restart() {
         ),
         (Reply::HangUp, "no answer"),
         (Reply::EndlessBody, "more than 64 KiB"),
-        (full(&wrong[..wrong.len() / 2]), "it is not XML"),
+        (full(&wrong[..wrong.len() / 2]), "it is no XML"),
         (
             full("<html><body>Sorry</body></html>"),
             "the rates of 0 days",
         ),
         (
             full(&wrong.replace("'0.5'", "'0'")),
-            "its rate of GBP is not a positive decimal",
+            "its rate of GBP is no positive decimal",
         ),
         (full(&wrong.replace("'USD'", "'XXX'")), "has no rate of USD"),
         (
             full(&table(yesterday - 2 * DAY, "0.5")),
-            "older than the current rates of",
+            "older than those of",
         ),
         (
             full(&table(Timestamp::now() + 2 * DAY, "0.5")),
-            "is in the future",
+            "which has not come",
         ),
     ];
     let count = failures.len();

@@ -467,13 +467,13 @@ fn the_page_shows_what_the_receivers_run() {
     }
 }
 
-/// The function `is_fresh` in `config/test-amounts.md`.
+/// The function `is_fresh` in `config/payments.md`.
 #[tokio::test]
 #[ignore = "needs python3: .ci/run installs it and runs this"]
 async fn a_receiver_that_asks_dev_for_its_clock_takes_deliveries_after_a_jump() {
     let server = crate::harness::Server::fresh().await;
     server.advance(24 * 3600).await;
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config/test-amounts.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config/payments.md");
     let page = std::fs::read_to_string(page).unwrap();
     let code = page.split("```python\n").nth(1).unwrap();
     let code = code.split("```").next().unwrap();

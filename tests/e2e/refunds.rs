@@ -81,7 +81,7 @@ fn path(payment: &Value) -> String {
 }
 
 #[tokio::test]
-async fn a_refund_is_made_read_and_reported_and_the_payment_stays_as_it_is() {
+async fn a_refund_is_made_read_and_told_and_the_payment_stays_as_it_is() {
     let server = shared().await;
     let shop = Shop::new(server).await;
     let receiver = Receiver::new().await;
@@ -160,7 +160,7 @@ async fn a_refund_is_made_read_and_reported_and_the_payment_stays_as_it_is() {
 }
 
 #[tokio::test]
-async fn only_a_key_that_was_given_the_scope_refunds_and_any_that_reads_sees_it() {
+async fn only_a_key_that_was_given_the_scope_gives_back_and_any_that_reads_sees_it() {
     let server = shared().await;
     let shop = Shop::new(server).await;
     let (payment, _) = shop.paid().await;
@@ -317,7 +317,7 @@ async fn the_same_key_is_the_same_refund_and_other_data_is_a_conflict() {
 }
 
 #[tokio::test]
-async fn only_completed_payments_are_refunded_and_no_more_than_is_left() {
+async fn only_completed_payments_are_given_back_and_no_more_than_is_left() {
     let server = shared().await;
     let shop = Shop::new(server).await;
     let created = server.create(&shop.key, json!({})).await;
@@ -395,7 +395,7 @@ async fn parts_at_once_never_exceed_what_was_received() {
 }
 
 #[tokio::test]
-async fn a_merchant_refunds_after_live_approval_was_withdrawn() {
+async fn a_merchant_gives_back_after_live_approval_was_withdrawn() {
     let server = shared().await;
     let (merchant, _, live) = server.merchant(json!({})).await;
     let key = server.refund_key(merchant, "live").await;
@@ -458,7 +458,7 @@ async fn a_refund_whose_answer_is_lost_is_pending_until_it_is_found_and_is_made_
 }
 
 #[tokio::test]
-async fn a_refund_is_sent_again_until_the_provider_can_be_reached() {
+async fn a_refund_is_sent_again_until_the_vendor_can_be_reached() {
     let server = Server::configured(DEADLINE).await;
     let shop = Shop::new(&server).await;
     let (payment, _) = shop.paid().await;
@@ -474,7 +474,7 @@ async fn a_refund_is_sent_again_until_the_provider_can_be_reached() {
 }
 
 #[tokio::test]
-async fn a_refund_without_any_report_is_for_a_person_after_35_days() {
+async fn a_refund_that_nothing_is_heard_of_is_for_a_person_after_35_days() {
     let server = Server::configured(DEADLINE).await;
     let shop = Shop::new(&server).await;
     let (payment, _) = shop.paid().await;
@@ -557,7 +557,7 @@ async fn a_refund_that_fails_after_it_succeeded_opens_its_amount_again() {
 }
 
 #[tokio::test]
-async fn what_is_refunded_in_the_providers_dashboard_is_distinguished_and_counts() {
+async fn what_is_given_back_in_the_vendors_dashboard_is_told_apart_and_counts() {
     let server = shared().await;
     let shop = Shop::new(server).await;
     let (payment, page) = shop.paid().await;
@@ -641,7 +641,7 @@ async fn paid_twice(server: &Server, key: &str) -> (Value, Value) {
 }
 
 #[tokio::test]
-async fn an_operator_refunds_a_surplus_from_its_line_which_is_done_then() {
+async fn an_operator_gives_a_surplus_back_from_its_line_which_is_done_then() {
     let server = Server::fresh().await;
     let shop = Shop::new(&server).await;
     let (payment, line) = paid_twice(&server, &shop.key).await;
@@ -704,7 +704,7 @@ async fn an_operator_refunds_a_surplus_from_its_line_which_is_done_then() {
 }
 
 #[tokio::test]
-async fn an_operator_refunds_an_excess_from_its_line_and_the_merchant_the_rest() {
+async fn an_operator_gives_an_excess_back_from_its_line_and_the_merchant_the_rest() {
     let server = Server::fresh().await;
     let shop = Shop::new(&server).await;
     let order = json!({ "checkout_mode": "direct", "payment_method": "crypto" });
@@ -756,7 +756,7 @@ fn kassette(server: &Server, words: &[&str]) -> (i32, Value) {
 }
 
 #[tokio::test]
-async fn an_operator_refunds_by_command_and_a_viewer_does_not() {
+async fn an_operator_gives_back_by_command_and_a_viewer_does_not() {
     let server = shared().await;
     let shop = Shop::new(server).await;
     let (payment, _) = shop.paid().await;
@@ -843,7 +843,7 @@ async fn a_kill_in_the_middle_of_a_refund_leaves_one() {
     let asked = server.http.post(url).bearer_auth(&key).json(&body).send();
     let asked = tokio::spawn(asked);
     let taken = async || (shop.gone(&payment).await == "49.90").then_some(());
-    server.wait_for("the provider's refund", taken).await;
+    server.wait_for("the vendor's refund", taken).await;
     let folder = server.kill();
     asked.abort();
     drop(server);

@@ -290,7 +290,7 @@ async fn what_cannot_be_replayed_is_refused() {
 }
 
 #[tokio::test]
-async fn the_command_informs_people_and_scripts() {
+async fn the_command_tells_people_and_scripts() {
     let server = Server::fresh().await;
     pay(&server, &["49.90", "200.00"]).await;
     recorded(&server, 4).await;

@@ -279,7 +279,7 @@ async fn a_request_id_is_kept_where_it_is_plain_and_made_where_it_is_not() {
 }
 
 #[tokio::test]
-async fn too_many_requests_get_the_time_to_come_back() {
+async fn too_many_requests_are_told_when_to_come_back() {
     let server = shared().await;
     let limited = json!({
         "name": "Limited", "policy": { "rate_limit": { "per_second": 1, "burst": 3 } },

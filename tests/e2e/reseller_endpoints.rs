@@ -117,7 +117,7 @@ async fn what_is_wrong_with_an_invitation_is_named() {
 }
 
 #[tokio::test]
-async fn merchants_are_listed_with_where_the_reseller_stands() {
+async fn merchants_are_told_with_where_the_reseller_stands() {
     let server = shared().await;
     let reseller = server.reseller().await;
     let merchants = async || {

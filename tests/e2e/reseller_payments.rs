@@ -118,7 +118,7 @@ async fn a_delegated_payment_is_the_merchants_and_only_the_reseller_starts_it() 
 }
 
 #[tokio::test]
-async fn what_cannot_be_started_is_reported() {
+async fn what_cannot_be_started_is_told_so() {
     let server = shared().await;
     let (reseller, merchant, _) = server.reselling().await;
     let key = &reseller.test;
@@ -415,7 +415,7 @@ async fn a_reseller_chooses_among_its_own_payments_by_order_status_and_time() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_query_is_reported() {
+async fn what_is_wrong_with_a_query_is_told() {
     let server = shared().await;
     let (reseller, merchant, _) = server.reselling().await;
     for query in [

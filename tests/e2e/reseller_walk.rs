@@ -73,7 +73,7 @@ impl Key {
 
 /// Asserts that a refusal reveals nothing about the payment and equals that of a payment that does not exist.
 #[track_caller]
-fn assert_reveals_nothing(answer: &Answer, made: &Made, of_nobody: &Answer) {
+fn tells_nothing(answer: &Answer, made: &Made, of_nobody: &Answer) {
     let error = answer.error();
     for field in ["payment_id", "order_id", "client_ref", "checkout_url"] {
         if let Some(text) = made.body[field].as_str() {
@@ -160,12 +160,12 @@ async fn nobody_reaches_a_payment_that_is_not_theirs() {
             if read == 200 {
                 assert_eq!(answer.json()["payment_id"], id);
             } else {
-                assert_reveals_nothing(&answer, made, &no_read);
+                tells_nothing(&answer, made, &no_read);
             }
             if let Some(start) = start {
                 let answer = key.start(server, id).await;
                 assert_eq!(answer.status, start, "{:?} starts {:?}", key.whose, made.by);
-                assert_reveals_nothing(&answer, made, &no_start);
+                tells_nothing(&answer, made, &no_start);
             }
         }
     }

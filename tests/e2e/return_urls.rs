@@ -123,7 +123,7 @@ const REFUSED: &[&str] = &[
 ];
 
 #[tokio::test]
-async fn a_return_url_lies_under_a_verified_domain_and_nowhere_that_resembles_it() {
+async fn a_return_url_lies_under_a_verified_domain_and_nowhere_that_looks_like_it() {
     let server = shared().await;
     let (merchant, key, _) = server.merchant(json!({})).await;
     for (domain, include_subdomains) in [

@@ -169,10 +169,7 @@ async fn the_provider_does_not_end_a_review_for_a_wrong_amount() {
     server.until(server.test_key(), &payment, "review").await;
     let attempt = server.attempts(&payment).await[0].clone();
     assert_eq!(attempt["amount"], "49.89");
-    server
-        .send_callback(&attempt, "captured", "49.90")
-        .await
-        .expect(200);
+    server.tell(&attempt, "captured", "49.90").await.expect(200);
     assert_eq!(stands(&server, &payment).await, "review pending");
     server
         .decide(&payment, "approve", json!({}))
@@ -291,7 +288,7 @@ async fn risky() -> (Server, String) {
 }
 
 #[tokio::test]
-async fn a_decision_that_needs_a_silent_provider_waits_and_is_finished_by_its_word() {
+async fn a_decision_that_needs_a_silent_vendor_waits_and_is_finished_by_its_word() {
     let (server, key) = risky().await;
     let payment = authorised(&server, &key).await;
     server.fault("sandbox-test", "down", 1).await;
@@ -309,7 +306,7 @@ async fn a_decision_that_needs_a_silent_provider_waits_and_is_finished_by_its_wo
 }
 
 #[tokio::test]
-async fn a_decision_lapses_where_the_provider_stays_silent_and_can_be_taken_again() {
+async fn a_decision_lapses_where_the_vendor_stays_silent_and_can_be_taken_again() {
     let (server, key) = risky().await;
     let payment = authorised(&server, &key).await;
     server.fault("sandbox-test", "down", 1).await;
@@ -416,7 +413,7 @@ async fn a_capture_that_is_confirmed_later_finishes_the_approval() {
 }
 
 #[tokio::test]
-async fn money_that_was_refunded_during_a_review_needs_an_admins_word() {
+async fn money_that_was_given_back_during_a_review_needs_an_admins_word() {
     let server = Server::fresh().await;
     let (payment, url) = held(&server).await;
     server.pay(&url, "refund").await;

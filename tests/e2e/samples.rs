@@ -33,7 +33,7 @@ fn variables(sample: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_module_of_a_provider_has_a_sample() {
+fn every_module_of_a_vendor_has_a_sample() {
     let slots = kassette_build::guests().iter().map(|built| &built.slot);
     let modules = slots.filter_map(|slot| slot.strip_prefix("provider."));
     let mut modules: Vec<&str> = modules.filter(|module| *module != "sandbox").collect();

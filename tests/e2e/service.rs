@@ -226,7 +226,7 @@ async fn a_replaced_certificate_is_taken_over_by_itself_and_a_broken_pair_is_not
         .await;
     assert!(!first.greets(address).await);
     world.put(&third.certificate, &first.key);
-    service.says("was not applied", 1).await;
+    service.says("was not taken over", 1).await;
     assert!(second.greets(address).await, "the one before goes on");
     let status = async || {
         let folder = world.path().join("data");
@@ -255,7 +255,7 @@ async fn a_replaced_certificate_is_taken_over_by_itself_and_a_broken_pair_is_not
             fourth.greets(address).await
         })
         .await;
-    let told = service.log().matches("was not applied").count();
+    let told = service.log().matches("was not taken over").count();
     assert_eq!(told, 1, "{}", service.log());
     service.stop().await;
 }
@@ -344,7 +344,7 @@ async fn sighup_reads_configuration_and_certificates_again_and_says_what_it_left
     replace(&file, &account("After"));
     world.put(&second.certificate, &second.key);
     signal(service.child.id(), "HUP");
-    let taken = "SIGHUP: applied: the configuration, the certificate of the public listener";
+    let taken = "SIGHUP: taken over: the configuration, the certificate of the public listener";
     service.says(taken, 1).await;
     assert!(named("After").await && !named("Before").await);
     assert!(second.greets(address).await);
@@ -352,12 +352,12 @@ async fn sighup_reads_configuration_and_certificates_again_and_says_what_it_left
     replace(&file, "module = 7\n");
     world.put(&first.certificate, &second.key);
     signal(service.child.id(), "HUP");
-    service.says("SIGHUP: not applied", 1).await;
+    service.says("SIGHUP: not taken over", 1).await;
     let log = service.log();
     let line = log.lines().find(|line| line.contains("SIGHUP: not"));
     let line = line.unwrap();
     assert!(line.contains("absent-test.toml") && line.contains("cert.pem"));
-    assert_eq!(log.matches("SIGHUP: applied").count(), 1, "{log}");
+    assert_eq!(log.matches("SIGHUP: taken over").count(), 1, "{log}");
     assert!(named("After").await && second.greets(address).await);
     service.stop().await;
 }
@@ -384,7 +384,7 @@ async fn settings_that_need_a_restart_are_named_once_and_the_others_are_live() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_asked_to_stop_serves_on_until_it_is_asked_again() {
+async fn a_server_that_is_told_to_stop_serves_on_until_it_is_told_again() {
     let server = Server::configured("drain_seconds = 300").await;
     signal(server.pid(), "TERM");
     let why = unready(&server).await;
@@ -396,9 +396,9 @@ async fn a_server_that_is_asked_to_stop_serves_on_until_it_is_asked_again() {
     server.stop().await;
     let log = server.log();
     for step in [
-        "stop signal: /readyz returns 503, requests are served for 300 s more",
-        "second stop signal",
-        "stopping: finishing the requests in flight",
+        "told to stop: /readyz answers 503, requests are served for 300 s more",
+        "told to stop again",
+        "stopping: finishing what is in hand",
         "stopped",
     ] {
         assert!(log.contains(step), "{step}\n{log}");
@@ -413,7 +413,7 @@ async fn a_drain_ends_by_itself() {
 }
 
 #[tokio::test]
-async fn systemd_learns_of_start_reload_stop_and_that_all_is_well() {
+async fn systemd_hears_of_start_reload_stop_and_that_all_is_well() {
     let folder = fresh_folder();
     let path = folder.path().join("notify");
     let socket = UnixDatagram::bind(&path).unwrap();
@@ -456,7 +456,7 @@ async fn systemd_learns_of_start_reload_stop_and_that_all_is_well() {
     assert!(time.unwrap().parse::<u64>().unwrap() > 0);
     let (again, _) = hears("READY=1", reloading).await;
     hears("WATCHDOG=1", again).await;
-    assert!(server.log().contains("SIGHUP: applied"));
+    assert!(server.log().contains("SIGHUP: taken over"));
     server.stop().await;
     hears("STOPPING=1", again).await;
     listening.abort();

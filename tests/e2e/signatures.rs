@@ -83,9 +83,9 @@ async fn a_slot_with_a_key_takes_signed_modules_alone_however_they_come() {
     *changed.last_mut().unwrap() ^= 1;
     let bad = [
         (unsigned, "has no signature"),
-        (Key::draw().signed(module), "not signed with a key"),
+        (Key::draw().signed(module), "by none of the keys"),
         (other.signed(module), "names for provider.stripe and not"),
-        (signed[..signed.len() - 100].to_vec(), "truncated"),
+        (signed[..signed.len() - 100].to_vec(), "cut off"),
         (changed, "changed"),
     ];
     for (file, said) in &bad {

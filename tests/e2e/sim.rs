@@ -14,7 +14,7 @@ use crate::tls_server::TlsServer;
 /// Log text about an account whose TLS certificate is not trusted.
 const UNTRUSTED: &str = "the certificate is from an unknown authority";
 /// Pause between two checks of a condition.
-const CHECK_INTERVAL: Duration = Duration::from_millis(50);
+const LOOK: Duration = Duration::from_millis(50);
 
 struct Simulator(Child);
 
@@ -31,7 +31,7 @@ async fn a_simulator_of_its_own_serves_an_account_for_test_where_the_sandbox_is_
 }
 
 #[tokio::test]
-async fn a_provider_behind_tls_is_reached_where_its_authority_is_trusted_and_nowhere_else() {
+async fn a_provider_behind_tls_is_reached_where_its_authority_is_believed_and_nowhere_else() {
     let tls = TlsServer::new(&["127.0.0.1"]);
     let file = tempfile::NamedTempFile::new().unwrap();
     tls.write_authority(file.path());
@@ -50,14 +50,14 @@ async fn pay(settings: &str, tls: Option<&TlsServer>) -> Result<(), String> {
     let token = operator(folder.path());
     let service = Service::start(folder.path(), Service::command(folder.path())).await;
     let gateway = format!("http://{}", service.address());
-    let account = folder.path().join("provider-test.toml");
+    let account = folder.path().join("vendor-test.toml");
     let simulator = Command::new(env!("CARGO_BIN_EXE_kassette"))
         .args([
             "sim",
             "--listen",
             "127.0.0.1:0",
             "--provider-id",
-            "provider-test",
+            "vendor-test",
         ])
         .args(["--gateway", &gateway, "--account-file"])
         .arg(&account)
@@ -75,14 +75,14 @@ async fn pay(settings: &str, tls: Option<&TlsServer>) -> Result<(), String> {
             Ok(written) if !written.is_empty() => break written,
             _ => assert!(began.elapsed() < TEST_TIMEOUT, "no account is written"),
         }
-        tokio::time::sleep(CHECK_INTERVAL).await;
+        tokio::time::sleep(LOOK).await;
     };
     let written = match tls {
         Some(tls) => secured(&written, tls).await,
         None => written,
     };
     std::fs::write(&account, written).unwrap();
-    std::fs::rename(&account, providers.join("provider-test.toml")).unwrap();
+    std::fs::rename(&account, providers.join("vendor-test.toml")).unwrap();
 
     let http = reqwest::Client::builder()
         .redirect(Policy::none())
@@ -124,7 +124,7 @@ async fn pay(settings: &str, tls: Option<&TlsServer>) -> Result<(), String> {
             return Err(UNTRUSTED.to_owned());
         }
         assert!(began.elapsed() < TEST_TIMEOUT, "{payment}\n{log}");
-        tokio::time::sleep(CHECK_INTERVAL).await;
+        tokio::time::sleep(LOOK).await;
     };
     let start = json!({ "payment_id": payment, "payment_method": "ideal" });
     let (status, started) = call(format!("{payments}/start"), &key, Some(start)).await;
@@ -145,7 +145,7 @@ async fn pay(settings: &str, tls: Option<&TlsServer>) -> Result<(), String> {
         }
         let log = service.log();
         assert!(began.elapsed() < TEST_TIMEOUT, "{paid}\n{log}");
-        tokio::time::sleep(CHECK_INTERVAL).await;
+        tokio::time::sleep(LOOK).await;
     }
     service.stop().await;
     Ok(())

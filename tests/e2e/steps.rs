@@ -233,19 +233,14 @@ impl Server {
     }
 
     /// Sends a signed callback about an attempt as the sandbox would; `received` is the captured amount.
-    pub(crate) async fn send_callback(
-        &self,
-        attempt: &Value,
-        status: &str,
-        received: &str,
-    ) -> Answer {
+    pub(crate) async fn tell(&self, attempt: &Value, status: &str, received: &str) -> Answer {
         let session = session(attempt, status, received);
-        self.send_callback_body(attempt["provider_id"].as_str().unwrap(), &session)
+        self.tell_exactly(attempt["provider_id"].as_str().unwrap(), &session)
             .await
     }
 
     /// Sends a signed callback about any session.
-    pub(crate) async fn send_callback_body(&self, account: &str, session: &Value) -> Answer {
+    pub(crate) async fn tell_exactly(&self, account: &str, session: &Value) -> Answer {
         let body =
             json!({ "id": "evt_1", "type": "captured", "created_at": 1, "session": session })
                 .to_string();

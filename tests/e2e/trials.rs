@@ -79,7 +79,7 @@ async fn last_line(server: &Server, slot: &str) -> Value {
 
 /// Asserts the audit log entry of a rolled back canary and, with a single node, the slot's last error and the
 /// metric.
-async fn assert_rollback_recorded(server: &Server, plugin: &Value, word: &str, sentence: &str) {
+async fn told(server: &Server, plugin: &Value, word: &str, sentence: &str) {
     let line = || async {
         let line = last_line(server, IDEAL).await;
         (line["action"] == "plugin.rollback").then_some(line)
@@ -268,7 +268,7 @@ async fn a_canary_whose_starts_fail_more_often_is_rolled_back() {
     let server = Server::configured(SOON).await;
     canary(&server, 50).await;
     let plugin = until_rolled_back(&server, "200.00", async |_| {}).await;
-    assert_rollback_recorded(&server, &plugin, "starts", "starts failed").await;
+    told(&server, &plugin, "starts", "starts failed").await;
     start(&server, "200.00").await.1.expect(200);
 }
 
@@ -318,7 +318,7 @@ async fn live_payments_alone_judge_a_canary_where_there_are_any() {
 }
 
 #[tokio::test]
-async fn operators_are_notified_of_a_rollback_where_they_wish_to_be() {
+async fn operators_are_told_of_a_rollback_where_they_wish_to_be() {
     let receiver = Receiver::answering(Reply::Status(500)).await;
     let main = format!("alerts_url = \"{}\"\n{SOON}", receiver.url());
     let server = Server::configured(&main).await;
@@ -367,7 +367,7 @@ async fn a_canary_whose_payments_complete_less_often_is_rolled_back() {
         server.pay(url, outcome).await.expect(303);
     })
     .await;
-    assert_rollback_recorded(&server, &plugin, "completions", "not paid").await;
+    told(&server, &plugin, "completions", "not paid").await;
 }
 
 #[tokio::test]
@@ -376,7 +376,7 @@ async fn a_canary_that_differs_too_often_is_rolled_back() {
     let _second = second_provider(&server).await;
     canary(&server, 100).await;
     let plugin = until_rolled_back(&server, "88.88", async |_| {}).await;
-    assert_rollback_recorded(
+    told(
         &server,
         &plugin,
         "divergence",
@@ -395,7 +395,7 @@ async fn a_canary_that_fails_is_rolled_back_and_its_payment_is_decided_all_the_s
         started.expect(200);
         assert_eq!(digest_of_decision(&server, &payment).await, active);
         let plugin = until_rolled_back(&server, "10.00", async |_| {}).await;
-        assert_rollback_recorded(&server, &plugin, "fault", "it failed").await;
+        told(&server, &plugin, "fault", "it failed").await;
     }
 }
 

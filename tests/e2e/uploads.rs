@@ -200,7 +200,7 @@ async fn verify_names_an_older_history_that_was_put_back() {
     }
     std::fs::remove_file(&history).unwrap();
     let said = refused(&verify, &[]);
-    assert!(said.contains("the slot is disabled"), "{said}");
+    assert!(said.contains("the slot is switched off"), "{said}");
     std::fs::write(&history, newest).unwrap();
     done(&verify, &[]);
     drop(folder);
@@ -250,7 +250,7 @@ async fn what_cannot_be_uploaded_is_refused_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn the_commands_upload_take_back_and_report() {
+async fn the_commands_upload_take_back_and_tell() {
     let server = Server::fresh().await;
     let run = async |arguments: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_kassette"));

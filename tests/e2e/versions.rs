@@ -12,7 +12,7 @@ use crate::uploads::upload;
 
 const SANDBOX: &str = "provider.sandbox";
 /// Number of versions that a slot keeps.
-const STORED_VERSIONS: u8 = 8;
+const KEPT: u8 = 8;
 
 /// A sandbox module that reports paid sessions as under review, and acknowledges callbacks with another text.
 pub(crate) async fn other() -> Vec<u8> {
@@ -92,7 +92,7 @@ async fn an_attempt_stays_with_the_version_that_started_it_as_long_as_that_is_ke
     assert_eq!(after[1].paid(&server).await, "review");
 
     // Enough versions to evict the first one; the active version then queries its attempts.
-    for mark in 0..STORED_VERSIONS - 1 {
+    for mark in 0..KEPT - 1 {
         activate(&server, marked(&other, mark)).await;
     }
     assert_eq!(last_before.digest(&server).await, first);
@@ -100,7 +100,7 @@ async fn an_attempt_stays_with_the_version_that_started_it_as_long_as_that_is_ke
 }
 
 /// Sends a callback that reports an attempt as paid, with a query string in the callback URL.
-async fn send_paid_callback(server: &Server, open: &Open, query: &str) -> Answer {
+async fn tell(server: &Server, open: &Open, query: &str) -> Answer {
     let attempt = server.attempts(&open.payment).await[0].clone();
     let body = json!({
         "id": "evt_1", "type": "captured", "created_at": 1,
@@ -118,24 +118,22 @@ async fn callbacks_are_read_by_the_active_version_or_by_the_last_good_one_where_
     let server = Server::fresh().await;
     let key = server.test_key();
     let opens = [Open::start(&server).await, Open::start(&server).await];
-    let read = send_paid_callback(&server, &opens[0], "").await.expect(200);
+    let read = tell(&server, &opens[0], "").await.expect(200);
     assert_eq!(read.text, "[accepted]");
     activate(&server, other().await).await;
     // Also for an attempt that the previous version started: only queries stay with the starting version.
-    let read = send_paid_callback(&server, &opens[1], "").await.expect(200);
+    let read = tell(&server, &opens[1], "").await.expect(200);
     assert_eq!(read.text, "[seen]");
     server.until(key, &opens[1].payment, "completed").await;
     // 12 failures of other calls would quarantine the version. Callbacks do not count, because strangers can send
     // them.
     for _ in 0..12 {
         let open = Open::start(&server).await;
-        let read = send_paid_callback(&server, &open, "?trap")
-            .await
-            .expect(200);
+        let read = tell(&server, &open, "?trap").await.expect(200);
         assert_eq!(read.text, "[accepted]", "the last good one has read it");
         server.until(key, &open.payment, "completed").await;
     }
-    let read = send_paid_callback(&server, &Open::start(&server).await, "").await;
+    let read = tell(&server, &Open::start(&server).await, "").await;
     assert_eq!(read.expect(200).text, "[seen]");
     let slot = r#"slot="provider.sandbox""#;
     let faults = server.counted("kassette_plugin_faults_total", slot);

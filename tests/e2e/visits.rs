@@ -39,7 +39,7 @@ async fn what_a_provider_asks_is_answered_on_our_page_and_passed_on() {
     assert!(page.text.contains("<label for="));
     assert!(
         server.entries(&payment).await.is_empty(),
-        "nothing is at the provider yet"
+        "nothing is at the vendor yet"
     );
     let form = Form::first(&page.text, url(&payment));
     let missing = server
@@ -151,11 +151,11 @@ async fn a_form_that_the_payer_must_post_stands_on_our_page() {
         );
         let form = Form::first(&page.text, url(&payment));
         assert!(form.action.contains("/sandbox-test/pay"), "{}", form.action);
-        let provider = server
+        let vendor = server
             .send(server.http.post(&form.action).form(&form.hidden))
             .await
             .expect(200);
-        let choice = Form::first(&provider.text, &form.action);
+        let choice = Form::first(&vendor.text, &form.action);
         server.press(&choice, "approve").await.expect(303);
         server.until(key, &payment, "completed").await;
     }
@@ -166,7 +166,7 @@ async fn instructions_are_shown_with_a_code_a_link_and_a_way_to_check() {
     let server = shared().await;
     let key = server.test_key();
     for (method, currency, detail) in [
-        ("crypto", "EUR", "0.00099800 tBTC"),
+        ("crypto", "EUR", "sbx1q"),
         ("upi_imps", "INR", "sandbox@kassette"),
     ] {
         let (payment, to) = server
@@ -184,8 +184,8 @@ async fn instructions_are_shown_with_a_code_a_link_and_a_way_to_check() {
             refresh(&page).is_some(),
             "the page sees by itself that it is paid"
         );
-        let provider = primary_link(&page.text).unwrap();
-        server.pay(&provider, "approve").await.expect(303);
+        let vendor = primary_link(&page.text).unwrap();
+        server.pay(&vendor, "approve").await.expect(303);
         server.until(key, &payment, "completed").await;
         let page = server.open(&to).await.expect(200);
         assert!(page.text.contains("Payment complete") && refresh(&page).is_none());
@@ -270,7 +270,7 @@ async fn without_a_return_url_our_page_is_the_end() {
 }
 
 #[tokio::test]
-async fn a_declined_payer_sees_that_and_can_choose_again() {
+async fn a_declined_payer_is_told_so_and_can_choose_again() {
     let server = shared().await;
     let payment = server.create(server.test_key(), json!({})).await;
     let provider = server.chosen(&payment, "ideal").await;
@@ -318,7 +318,7 @@ async fn every_end_has_a_page_of_its_own() {
             .await
             .expect(200)
             .text
-            .contains("This payment was canceled")
+            .contains("This payment was called off")
     );
 
     let expired = server.create(key, json!({})).await;
@@ -344,7 +344,7 @@ async fn every_end_has_a_page_of_its_own() {
 }
 
 #[tokio::test]
-async fn coming_back_asks_the_provider_at_most_once_in_five_seconds() {
+async fn coming_back_asks_the_vendor_at_most_once_in_five_seconds() {
     let server = Server::fresh().await;
     let (payment, provider) = server.started(server.test_key(), "ideal", json!({})).await;
     let back = server.pay(&provider, "pending").await.expect(303);

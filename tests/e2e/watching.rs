@@ -1,4 +1,4 @@
-//! Monitoring: the metrics that config/monitor.md documents and the log lines that it names.
+//! Monitoring: the metrics that config/README.md documents and the log lines that it names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::PermissionsExt as _;
@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 use crate::harness::{Server, TEST_TIMEOUT};
 use crate::receiver::{Receiver, Reply};
 
-const DOCUMENT: &str = include_str!("../../config/monitor.md");
+const DOCUMENT: &str = include_str!("../../config/README.md");
 /// Header row of the table of all metrics.
-const TABLE: &str = "| Metric | Type | Labels | Meaning |";
+const TABLE: &str = "| Metric | Type | Labels | Tells |";
 /// Metric that exists only if a listener has a certificate. A separate test covers it.
 const CERTIFICATE: &str = "kassette_tls_certificate_not_after_timestamp_seconds";
 
@@ -237,11 +237,11 @@ async fn an_account_that_is_down_says_why_once_and_so_when_it_is_well_again() {
     until(&server, why, &of("reason", "vendor"), 1.0).await;
     until(&server, why, &of("reason", "unchecked"), 0.0).await;
     let parts = [
-        "the provider account has a problem",
+        "the provider account is not well",
         "WARN",
         "provider.id=sandbox-test",
         "provider.state=\"down\"",
-        "provider.reason=\"provider\"",
+        "provider.reason=\"vendor\"",
     ];
     line(&server, &parts).await;
     server.fault("sandbox-test", "none", 1).await;
@@ -250,11 +250,11 @@ async fn an_account_that_is_down_says_why_once_and_so_when_it_is_well_again() {
     until(&server, why, &of("reason", "vendor"), 0.0).await;
     line(
         &server,
-        &["the provider account works again", "sandbox-test"],
+        &["the provider account is well again", "sandbox-test"],
     )
     .await;
     let log = server.log();
-    let lines = log.matches("the provider account has a problem").count();
+    let lines = log.matches("the provider account is not well").count();
     assert_eq!(lines, 1, "{log}");
     // Other accounts are not affected. Whether an account is enabled is a separate gauge.
     assert!(!log.contains("provider.id=sandbox-live provider.state"));
@@ -365,10 +365,10 @@ async fn deliveries_that_fail_and_an_endpoint_that_is_left_alone_have_lines() {
             delivery = server.attempt_again(&delivery).await;
         }
     }
-    line(&server, &["works again", "INFO", endpoint.as_str()]).await;
+    line(&server, &["is well again", "INFO", endpoint.as_str()]).await;
     let log = server.log();
     let opened = log.matches("a webhook endpoint keeps failing").count();
-    let closed = log.matches("the webhook endpoint works again").count();
+    let closed = log.matches("the webhook endpoint is well again").count();
     assert_eq!(opened, closed, "{log}");
     assert!(
         !log.contains(&receiver.url()),
@@ -515,7 +515,7 @@ async fn the_end_of_a_listeners_certificate_is_shown() {
 }
 
 #[tokio::test]
-async fn status_is_reported_over_the_api_and_by_the_file_with_the_same_exit_code() {
+async fn status_is_told_over_the_api_and_by_the_file_with_the_same_exit_code() {
     let server = Server::fresh().await;
     server.advance(3600).await;
     let clock = server.admin("GET", "/dev/clock", None).await.expect(200);

@@ -120,7 +120,7 @@ async fn one_event_has_one_id_and_one_body_for_everybody_and_at_every_attempt() 
 }
 
 #[tokio::test]
-async fn every_life_of_a_payment_is_reported_as_it_happened() {
+async fn every_life_of_a_payment_is_told_as_it_happened() {
     let server = Server::fresh().await;
     let (merchant, key, live) = server.merchant(json!({})).await;
     let receiver = Receiver::new().await;
@@ -285,7 +285,7 @@ async fn an_endpoint_gets_what_it_wants_of_its_own_merchant_and_environment() {
 }
 
 #[tokio::test]
-async fn a_resellers_payment_is_reported_to_its_merchant_even_where_live_approval_ends() {
+async fn a_resellers_payment_is_told_to_its_merchant_even_where_live_approval_ends() {
     let server = shared().await;
     let (reseller, merchant, key) = server.reselling().await;
     let receiver = Receiver::new().await;
@@ -321,7 +321,7 @@ async fn a_resellers_payment_is_reported_to_its_merchant_even_where_live_approva
 }
 
 #[tokio::test]
-async fn a_test_event_reports_no_payment_whatever_the_filter() {
+async fn a_test_event_tells_of_no_payment_whatever_the_filter() {
     let server = shared().await;
     let (merchant, ..) = server.merchant(json!({})).await;
     let receiver = Receiver::new().await;
@@ -346,7 +346,7 @@ async fn a_test_event_reports_no_payment_whatever_the_filter() {
 }
 
 #[tokio::test]
-async fn the_demo_shop_trusts_its_events_and_keeps_its_endpoint_over_a_restart() {
+async fn the_demo_shop_believes_its_events_and_keeps_its_endpoint_over_a_restart() {
     let server = Server::fresh().await;
     let demo = |server: &Server| server.ready()["merchants"][0].clone();
     let before = demo(&server);

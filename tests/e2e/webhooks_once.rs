@@ -23,19 +23,19 @@ enum Way {
 }
 
 /// IDs of a payment's received events, by event type.
-fn event_ids_by_type(receiver: &Receiver, payment: &Value) -> BTreeMap<String, Vec<String>> {
-    let mut ids_by_type = BTreeMap::<String, Vec<String>>::new();
+fn told(receiver: &Receiver, payment: &Value) -> BTreeMap<String, Vec<String>> {
+    let mut told = BTreeMap::<String, Vec<String>>::new();
     for got in receiver.got() {
         if got.event()["data"]["payment_id"] == payment["payment_id"] {
-            let ids = ids_by_type.entry(got.kind()).or_default();
+            let ids = told.entry(got.kind()).or_default();
             ids.push(got.event_id().to_owned());
         }
     }
-    ids_by_type
+    told
 }
 
 #[tokio::test]
-async fn a_completed_payment_is_reported_exactly_once_whoever_learns_of_it_first() {
+async fn a_completed_payment_is_told_exactly_once_whoever_learns_of_it_first() {
     use Way::{Callback, Operator, Query, Return};
     let server = Server::fresh().await;
     let (merchant, key, _) = server.merchant(json!({})).await;
@@ -51,7 +51,7 @@ async fn a_completed_payment_is_reported_exactly_once_whoever_learns_of_it_first
         if in_review {
             // The provider first reports a review, so that an operator's decision takes part in the race.
             server
-                .send_callback(&attempt, "in_review", "49.90")
+                .tell(&attempt, "in_review", "49.90")
                 .await
                 .expect(200);
             server.until(&key, &payment, "review").await;
@@ -63,7 +63,7 @@ async fn a_completed_payment_is_reported_exactly_once_whoever_learns_of_it_first
             Callback, Operator, Query, Return, Callback, Operator, Return, Callback,
         ];
         join_all(ways.map(async |way| match way {
-            Callback => drop(server.send_callback(&attempt, "captured", "49.90").await),
+            Callback => drop(server.tell(&attempt, "captured", "49.90").await),
             Return => drop(server.open(&back).await),
             Query => server.advance(LEFT).await,
             Operator => {
@@ -80,11 +80,8 @@ async fn a_completed_payment_is_reported_exactly_once_whoever_learns_of_it_first
     for delivery in server.settled(&hook).await {
         assert_eq!(delivery["status"], "delivered");
         let payment = json!({ "payment_id": delivery["payment_id"] });
-        let ids_by_type = event_ids_by_type(&receiver, &payment);
-        assert_eq!(ids_by_type["payment.completed"].len(), 1, "{ids_by_type:?}");
-        assert!(
-            ids_by_type.values().all(|ids| ids.len() == 1),
-            "{ids_by_type:?}"
-        );
+        let told = told(&receiver, &payment);
+        assert_eq!(told["payment.completed"].len(), 1, "{told:?}");
+        assert!(told.values().all(|ids| ids.len() == 1), "{told:?}");
     }
 }

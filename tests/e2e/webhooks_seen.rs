@@ -172,7 +172,7 @@ async fn deliveries_that_end_are_counted_once() {
 }
 
 #[tokio::test]
-async fn the_circuit_of_an_endpoint_that_is_gone_is_not_reported() {
+async fn the_circuit_of_an_endpoint_that_is_gone_is_not_told() {
     let server = Server::fresh().await;
     let receiver = Receiver::answering(Reply::Status(500)).await;
     let failing = hook(&server, &receiver).await;
@@ -193,7 +193,7 @@ async fn the_circuit_of_an_endpoint_that_is_gone_is_not_reported() {
 }
 
 #[tokio::test]
-async fn what_waits_is_counted_with_its_age_and_an_open_circuit_is_reported() {
+async fn what_waits_is_counted_with_its_age_and_an_open_circuit_is_told() {
     let server = Server::fresh().await;
     let receiver = Receiver::answering(Reply::Status(500)).await;
     let failing = hook(&server, &receiver).await;

@@ -19,7 +19,7 @@ const WORSE: f64 = 1.5;
 /// Durations of calls without and with hostile modules, in nanoseconds.
 pub(crate) struct Felt {
     before: Histogram<u64>,
-    others: Histogram<u64>,
+    beside: Histogram<u64>,
 }
 
 /// The thread with the calls.
@@ -32,7 +32,7 @@ impl Felt {
     pub(crate) fn new() -> Self {
         Self {
             before: none(),
-            others: none(),
+            beside: none(),
         }
     }
 
@@ -57,21 +57,21 @@ impl Felt {
     pub(crate) fn end(&mut self, neighbour: Neighbour) {
         neighbour.over.store(true, Ordering::Relaxed);
         let times = neighbour.calling.join().expect("the neighbour is served");
-        self.others.add(times).unwrap();
+        self.beside.add(times).unwrap();
     }
 
     /// Prints the result. It is checked only if the environment sets the number of rounds, as a developer does on
     /// a machine without other work.
     pub(crate) fn judge(&self) {
         let p99 = |times: &Histogram<u64>| times.value_at_quantile(0.99) as f64 / 1000.0;
-        let (before, others) = (p99(&self.before), p99(&self.others));
+        let (before, beside) = (p99(&self.before), p99(&self.beside));
         println!(
-            "a neighbour's calls: p99 {before:.1} us before, {others:.1} us beside ({:.2} times), {} calls",
-            others / before,
-            self.others.len()
+            "a neighbour's calls: p99 {before:.1} us before, {beside:.1} us beside ({:.2} times), {} calls",
+            beside / before,
+            self.beside.len()
         );
         if crate::asked_rounds().is_some() {
-            assert!(others <= before * WORSE);
+            assert!(beside <= before * WORSE);
         }
     }
 }

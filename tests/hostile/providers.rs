@@ -1,7 +1,7 @@
-//! Hostile provider modules. Their provider echoes the credentials that it receives, only the provider may receive the
+//! Hostile provider modules. Their vendor echoes the credentials that it receives, only the vendor may receive the
 //! secret, and there are two other hosts that no module may reach.
 //!
-//! `describe.txt`, `start.txt` and `callback.txt` list the module's actions in order. In them `{provider}`,
+//! `describe.txt`, `start.txt` and `callback.txt` list the module's actions in order. In them `{vendor}`,
 //! `{elsewhere}` (a host of the account, but not of the secret) and `{foreign}` (not a host of the account) are
 //! replaced by URLs:
 //!
@@ -41,10 +41,10 @@ use crate::neighbour::Felt;
 use crate::support::{Data, HEAP, NOW, Provider, access, attempt, pair, redirect, request, slot};
 use crate::{QUARANTINED_AFTER, cases, expected, name, offers, rounds, runtime, unharmed};
 
-const PROVIDER_SLOT: &str = "provider.acme";
-/// Secret of the account, which only the provider may receive.
+const VENDOR: &str = "provider.vendor";
+/// Secret of the account, which only the vendor may receive.
 const SECRET: &str = "sk_live_9f8e7d6c5b4a";
-/// The secret in Base64, as a provider may return it.
+/// The secret in Base64, as a vendor may return it.
 const ENCODED: &str = "c2tfbGl2ZV85ZjhlN2Q2YzViNGE";
 /// Maximum CPU time of a call: the limit of its class before each possible request and after the last one, and the
 /// time until the call is stopped.
@@ -102,7 +102,7 @@ impl Echo {
 
 /// All hosts that a module can try to reach.
 struct Hosts {
-    provider: Echo,
+    vendor: Echo,
     elsewhere: Echo,
     foreign: Echo,
 }
@@ -110,7 +110,7 @@ struct Hosts {
 impl Hosts {
     async fn start() -> Self {
         Self {
-            provider: Echo::start().await,
+            vendor: Echo::start().await,
             elsewhere: Echo::start().await,
             foreign: Echo::start().await,
         }
@@ -119,7 +119,7 @@ impl Hosts {
     fn named(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for (name, host) in [
-            ("{provider}", &self.provider),
+            ("{vendor}", &self.vendor),
             ("{elsewhere}", &self.elsewhere),
             ("{foreign}", &self.foreign),
         ] {
@@ -129,8 +129,8 @@ impl Hosts {
     }
 
     fn access(&self) -> AccountAccess {
-        let provider = self.provider.address.to_string();
-        let mut access = access(&provider);
+        let vendor = self.vendor.address.to_string();
+        let mut access = access(&vendor);
         access
             .hosts
             .push(self.elsewhere.address.to_string().parse().unwrap());
@@ -138,7 +138,7 @@ impl Hosts {
             name: "key".into(),
             values: vec![Secret::new(SECRET)],
             encoding: Encoding::Text,
-            hosts: vec![provider.parse().unwrap()],
+            hosts: vec![vendor.parse().unwrap()],
         }];
         access
     }
@@ -185,7 +185,7 @@ fn script(data: &mut Data, lines: &str) -> String {
                 body += &format!("(i32.const {})", instructions(data, "look", Some(rest)));
             }
             "ask" => body += &format!("(i32.const {})", questions(data, rest.parse().unwrap())),
-            "news" => body += &callback_response(data, rest.parse().unwrap()),
+            "news" => body += &news(data, rest.parse().unwrap()),
             "acknowledge" => body += &format!("(i32.const {})", acknowledgement(data, rest)),
             other => panic!("what is {other}?"),
         }
@@ -230,7 +230,7 @@ fn questions(data: &mut Data, count: usize) -> u32 {
 }
 
 /// Response to a callback with notices that lack an attempt, in memory that is allocated at run time.
-fn callback_response(data: &mut Data, count: usize) -> String {
+fn news(data: &mut Data, count: usize) -> String {
     const NOTICE: usize = 256;
     const PAGE: usize = 64 << 10;
     let at = acknowledgement(data, "text/plain");
@@ -281,19 +281,19 @@ struct World {
 
 impl World {
     fn install(&self, bytes: &[u8]) -> Result<(), String> {
-        let installed = self.runtime.install(&slot(PROVIDER_SLOT), bytes, NOW);
+        let installed = self.runtime.install(&slot(VENDOR), bytes, NOW);
         installed.map(|_| ()).map_err(|error| error.to_string())
     }
 
     fn serving(&self) -> Digest {
-        self.runtime.provider("acme").expect("it serves").digest()
+        self.runtime.provider("vendor").expect("it serves").digest()
     }
 
     /// Calls the active version. Returns the response or the failure as text.
     async fn call(&self) -> Result<String, String> {
-        let module = self.runtime.provider("acme").expect("it serves");
+        let module = self.runtime.provider("vendor").expect("it serves");
         let mut access = self.hosts.access();
-        let account = ["provider-a", "provider-b"][self.calls.fetch_add(1, Ordering::Relaxed) % 2];
+        let account = ["vendor-a", "vendor-b"][self.calls.fetch_add(1, Ordering::Relaxed) % 2];
         access.account.id = AccountId::parse(account).unwrap();
         if self.callback {
             let incoming = CallbackRequest {
@@ -357,8 +357,8 @@ impl World {
             // Anyone can send callbacks, so their failures never quarantine a version.
             if !self.callback {
                 let slots = self.runtime.slots();
-                let provider = slots.iter().find(|one| one.slot == slot(PROVIDER_SLOT));
-                assert_eq!(provider.unwrap().state, SlotState::Quarantined, "{name}");
+                let vendor = slots.iter().find(|one| one.slot == slot(VENDOR));
+                assert_eq!(vendor.unwrap().state, SlotState::Quarantined, "{name}");
                 self.good_serves(name).await;
             }
         }
@@ -390,7 +390,7 @@ impl World {
     }
 }
 
-/// The provider and the other hosts run on this one thread, so that its CPU time includes theirs.
+/// The vendor and the other hosts run on this one thread, so that its CPU time includes theirs.
 #[tokio::test]
 async fn every_hostile_provider_is_contained() {
     let cases = cases(is_one);
@@ -401,7 +401,7 @@ async fn every_hostile_provider_is_contained() {
         let folder = tempfile::tempdir().unwrap();
         let hosts = Hosts::start().await;
         let mut data = Data::default();
-        let start = script(&mut data, &hosts.named("redirect {provider}/pay"));
+        let start = script(&mut data, &hosts.named("redirect {vendor}/pay"));
         let callback = script(&mut data, "acknowledge text/plain");
         let good = Provider {
             data,

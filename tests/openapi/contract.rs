@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 /// Keywords that only tell people something, or that [`Contract`] leaves to others.
-const ANNOTATIONS: [&str; 9] = [
+const TOLD: [&str; 9] = [
     "default",
     "x-extensible-enum",
     "description",
@@ -155,7 +155,7 @@ impl Contract {
                     }
                 }
                 "properties" | "additionalProperties" => true,
-                told => ANNOTATIONS.contains(&told),
+                told => TOLD.contains(&told),
             };
             if !fits {
                 return Err(format!("{at}: {value} is not as {keyword}: {rule}"));

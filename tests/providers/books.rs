@@ -37,7 +37,7 @@ const DAYS: usize = 90;
 /// the comparison with the books decides.
 const UNCERTAIN_DAYS: usize = 5;
 /// Maximum number of differences that are printed in full.
-const MAX_PRINTED: usize = 6;
+const MOST_TOLD: usize = 6;
 const SETTINGS: &str = "[payments]\nprovider_deadline_ms = 1500\nstart_deadline_ms = 6000\n";
 
 /// Faults while a payer pays, and afterwards.
@@ -114,7 +114,7 @@ fn reference(movement: &Value) -> String {
 
 /// Modules at which no callback is lost, because no query reports the same: at Adyen captures, refunds and disputes, at
 /// Paysafe refunds made in its portal and reversed refunds.
-const NOTIFIED_ONCE: [&str; 2] = ["adyen", "paysafe"];
+const TELLS_ONCE: [&str; 2] = ["adyen", "paysafe"];
 
 /// Faults left out at Adyen: a paid link has the amount of the order, so no query shows that another amount was
 /// captured.
@@ -149,8 +149,8 @@ const UNTIMED: [(&str, &str); 9] = [
 struct Order {
     payer: Payer,
     refunds: BTreeSet<String>,
-    /// Its attempts, if all are at [`NOTIFIED_ONCE`] and a report was lost: the ledger cannot agree with the books.
-    unreported: Vec<String>,
+    /// Its attempts, if all are at [`TELLS_ONCE`] and a report was lost: the ledger cannot agree with the books.
+    untold: Vec<String>,
     /// Days since it failed with settlement `pending`.
     uncertain_days: usize,
 }
@@ -174,7 +174,7 @@ impl Lane<'_> {
         let drawn = self.random.one_of(faults);
         let times = 1 + self.random.roll(3);
         let is_lost = ["callback-never", "callback-forged"].contains(&drawn);
-        let is_left_out = is_lost && NOTIFIED_ONCE.contains(&self.module.name.as_str());
+        let is_left_out = is_lost && TELLS_ONCE.contains(&self.module.name.as_str());
         if !self.random.once_in(one_in) || is_left_out {
             return "none";
         }
@@ -224,7 +224,7 @@ impl Lane<'_> {
             self.orders.push(Order {
                 payer,
                 refunds,
-                unreported: Vec::new(),
+                untold: Vec::new(),
                 uncertain_days: 0,
             });
         }
@@ -383,17 +383,17 @@ impl Order {
             lives.operate(&self.path("/query"), &asked).await;
         }
         let attempts = inside["attempts"].as_array().unwrap().iter();
-        let is_notified_once = |attempt: &Value| {
+        let tells_once = |attempt: &Value| {
             let account = text(&attempt["provider_id"]);
-            NOTIFIED_ONCE.iter().any(|name| account.starts_with(name))
+            TELLS_ONCE.iter().any(|name| account.starts_with(name))
         };
         let is_silent = inside["payment"]["review_cause"] == "silence" || is_uncertain;
-        if is_silent && attempts.clone().all(is_notified_once) {
-            self.unreported = attempts.map(|each| text(&each["attempt_id"])).collect();
+        if is_silent && attempts.clone().all(tells_once) {
+            self.untold = attempts.map(|each| text(&each["attempt_id"])).collect();
         }
         let waits = WAITING.contains(&status.as_str()) || status == "review";
         let mut ended = !waits && (!is_uncertain || self.uncertain_days > UNCERTAIN_DAYS);
-        ended |= !self.unreported.is_empty();
+        ended |= !self.untold.is_empty();
         for refund in inside["refunds"].as_array().unwrap() {
             let id = text(&refund["refund_id"]);
             if refund["status"] == "pending" {
@@ -569,7 +569,7 @@ async fn end(lives: &Lives, lanes: &mut [Lane<'_>]) {
         }
         lives.advance(DAY).await;
     }
-    for order in open.iter().take(MAX_PRINTED) {
+    for order in open.iter().take(MOST_TOLD) {
         eprintln!("{:#}", order.inside(lives).await.unwrap());
     }
     panic!("{} payments have not ended", open.len());
@@ -605,8 +605,8 @@ struct Books {
     entries: HashMap<String, Value>,
     /// The ledger's movements, by attempt.
     movements: HashMap<String, Vec<Value>>,
-    /// Attempts of [`Order::unreported`], which are not compared with the books.
-    unreported: BTreeSet<String>,
+    /// Attempts of [`Order::untold`], which are not compared with the books.
+    untold: BTreeSet<String>,
 }
 
 impl std::fmt::Display for Books {
@@ -636,7 +636,7 @@ impl Books {
         Self {
             entries,
             movements,
-            unreported: orders.flat_map(|order| order.unreported.clone()).collect(),
+            untold: orders.flat_map(|order| order.untold.clone()).collect(),
         }
     }
 
@@ -672,7 +672,7 @@ impl Books {
     async fn judge(&self, server: &Server, from: &str) {
         let currency = |movement: &Value| text(&movement["currency"]);
         let [books, ledger] = self.sums(|attempt, each, _| {
-            self.is_reported(attempt)
+            self.is_told(attempt)
                 .then(|| (attempt.to_owned(), currency(each)))
         });
         let differs = |(attempt, currency): &&(String, String)| {
@@ -680,8 +680,8 @@ impl Books {
             books.get(&key) != ledger.get(&key)
         };
         let wrong: BTreeSet<_> = books.keys().chain(ledger.keys()).filter(differs).collect();
-        for (attempt, _) in wrong.iter().take(MAX_PRINTED) {
-            self.print_books(server, attempt).await;
+        for (attempt, _) in wrong.iter().take(MOST_TOLD) {
+            self.tell(server, attempt).await;
         }
         assert!(
             wrong.is_empty(),
@@ -689,7 +689,7 @@ impl Books {
             wrong.len()
         );
         let [books, told] = self.sums(|attempt, each, account| {
-            self.is_reported(attempt)
+            self.is_told(attempt)
                 .then(|| (account.to_owned(), currency(each)))
         });
         assert_eq!(books, told, "closing balances");
@@ -706,10 +706,7 @@ impl Books {
                 "refunded" => answered.contains(&reference(each)) || unrefunded.contains(attempt),
                 _ => true,
             };
-            if is_untimed
-                || !self.is_reported(attempt)
-                || UNTIMED.contains(&(account, kind.as_str()))
-            {
+            if is_untimed || !self.is_told(attempt) || UNTIMED.contains(&(account, kind.as_str())) {
                 return None;
             }
             let at = text(each.get("occurred_at").unwrap_or(&each["at"]));
@@ -720,18 +717,18 @@ impl Books {
         let wrong: BTreeSet<_> = all
             .filter(|key| books.get(key) != ledger.get(key))
             .collect();
-        for (attempt, ..) in wrong.iter().take(MAX_PRINTED) {
-            self.print_books(server, attempt).await;
+        for (attempt, ..) in wrong.iter().take(MOST_TOLD) {
+            self.tell(server, attempt).await;
         }
         assert!(wrong.is_empty(), "by day of the provider's time: {wrong:?}");
     }
 
-    fn is_reported(&self, attempt: &str) -> bool {
-        !self.unreported.contains(attempt)
+    fn is_told(&self, attempt: &str) -> bool {
+        !self.untold.contains(attempt)
     }
 
     /// Prints an attempt's books, movements and payment.
-    async fn print_books(&self, server: &Server, attempt: &str) {
+    async fn tell(&self, server: &Server, attempt: &str) {
         let entry = self.entries.get(attempt).unwrap_or(&Value::Null);
         let lines = |of: &Value| {
             let each = of.as_array().into_iter().flatten().map(Value::to_string);

@@ -70,7 +70,7 @@ async fn time_ends_the_attempt_and_then_the_payment() {
 }
 
 #[tokio::test]
-async fn an_operators_cancel_closes_the_payment_at_the_provider() {
+async fn an_operators_cancel_closes_the_payment_at_the_vendor() {
     let world = calm().await;
     let each = async |desk: Desk| {
         for method in &desk.module.methods {
@@ -124,7 +124,7 @@ async fn hosted(desk: Desk, method: &str) -> (Visit, Form) {
         desk.server().base(),
         chosen.header("location").unwrap()
     );
-    let (page, form) = desk.server().to_the_provider(&to).await;
+    let (page, form) = desk.server().to_the_vendor(&to).await;
     let visit = Visit {
         desk,
         payment,
@@ -162,7 +162,7 @@ async fn choosing_another_method_closes_the_one_that_was_left() {
             }
             let chosen = chosen.expect(303);
             let to = format!("{}{}", server.base(), chosen.header("location").unwrap());
-            let (_, form) = server.to_the_provider(&to).await;
+            let (_, form) = server.to_the_vendor(&to).await;
             let shut = lacks(&desk.module.name, Has::ShutPage).is_none();
             if shut {
                 left.approve_in_vain().await;

@@ -100,7 +100,7 @@ async fn money_of_another_amount_or_currency_waits_for_an_operator() {
 }
 
 #[tokio::test]
-async fn refunds_and_disputes_are_reported_and_listed_and_take_nothing_back() {
+async fn refunds_and_disputes_are_told_and_listed_and_take_nothing_back() {
     let world = calm().await;
     let each = async |desk: Desk| {
         for (outcome, event, has) in [
@@ -292,7 +292,7 @@ async fn money_on_an_attempt_that_was_left_is_surplus() {
         assert_eq!(surplus["amount"], left.payment["amount"]);
         assert_eq!(left.now().await["status"], "completed");
         assert_eq!(left.attempts().await, ["surplus", "captured"]);
-        assert_eq!(left.taken().await, 2, "both by the provider's own books");
+        assert_eq!(left.taken().await, 2, "both by the vendor's own books");
         let told = left.events().await;
         let told = told.iter().filter(|told| *told == "payment.completed");
         assert_eq!(told.count(), 1);

@@ -60,7 +60,7 @@ async fn a_callback_that_comes_twice_counts_once() {
 }
 
 #[tokio::test]
-async fn a_forged_claim_of_money_is_never_trusted() {
+async fn a_forged_claim_of_money_is_never_believed() {
     let world = calm().await;
     let each = async |desk: Desk| {
         let visit = desk.visit(desk.any_method()).await;
@@ -69,8 +69,8 @@ async fn a_forged_claim_of_money_is_never_trusted() {
         let letters = world.tap.wait(&visit.words().await, 1).await;
         match lacks(&desk.module.name, Has::Signature) {
             None => {
-                let is_local = lacks(&desk.module.name, Has::LocalProof).is_none();
-                let put_off = !is_local && letters[0].answered == Some(503);
+                let at_hand = lacks(&desk.module.name, Has::ProofAtHand).is_none();
+                let put_off = !at_hand && letters[0].answered == Some(503);
                 assert!(put_off || letters[0].answered == Some(401), "{letters:?}");
                 assert_eq!(visit.now().await["status"], "pending", "nothing was heard");
             }
@@ -159,7 +159,7 @@ async fn an_older_letter_that_comes_after_a_newer_one_takes_nothing_back() {
         desk.fault("callback-reordered").await;
         visit.press("approve").await.expect(303);
         visit.is_paid().await;
-        let earlier = lacks(&desk.module.name, Has::EarlierCallback);
+        let earlier = lacks(&desk.module.name, Has::EarlierNews);
         let number = if earlier.is_none() { 2 } else { 1 };
         let letters = world.tap.wait(&visit.words().await, number).await;
         for letter in &letters {
@@ -172,10 +172,10 @@ async fn an_older_letter_that_comes_after_a_newer_one_takes_nothing_back() {
 }
 
 #[tokio::test]
-async fn a_decline_that_is_known_after_the_payer_has_paid_takes_nothing_back() {
+async fn a_decline_that_is_heard_after_the_payer_has_paid_takes_nothing_back() {
     let world = calm().await;
     let each = async |desk: Desk| {
-        if lacks(&desk.module.name, Has::DeclineCallbacks).is_some() {
+        if lacks(&desk.module.name, Has::NewsOfDeclines).is_some() {
             return;
         }
         let visit = desk.visit(desk.any_method()).await;
@@ -261,7 +261,7 @@ async fn a_payer_who_comes_back_before_any_callback_has_paid() {
 }
 
 #[tokio::test]
-async fn what_no_callback_reported_is_found_by_asking_and_a_late_one_adds_nothing() {
+async fn what_no_callback_told_is_found_by_asking_and_a_late_one_adds_nothing() {
     let (world, _turn) = hurried().await;
     let waiting = tokio::sync::Mutex::new(Vec::new());
     let pay = async |desk: Desk| {

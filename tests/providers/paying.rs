@@ -60,7 +60,7 @@ async fn a_declined_payer_can_begin_anew_and_never_pays_what_he_left() {
             visit.is_unpaid().await;
             // A payer who still has that page open cannot pay there.
             visit.approve_in_vain().await;
-            if visit.learns_late_approvals(method) {
+            if visit.hears_late_approvals(method) {
                 // A person decides about the payment.
                 visit.until("review").await;
                 visit.decline_review().await;
@@ -106,7 +106,7 @@ async fn a_declined_payer_goes_on_at_a_page_that_stays_open_and_it_is_one_attemp
 }
 
 #[tokio::test]
-async fn what_the_provider_holds_for_review_waits_for_an_operator() {
+async fn what_the_vendor_holds_for_review_waits_for_an_operator() {
     let world = calm().await;
     let each = async |desk: Desk| {
         for method in &desk.module.methods {
@@ -204,7 +204,7 @@ async fn a_method_is_offered_from_the_smallest_payment_on_that_the_provider_docu
 }
 
 #[tokio::test]
-async fn what_the_provider_must_know_is_asked_on_our_page_first() {
+async fn what_the_vendor_must_know_is_asked_on_our_page_first() {
     let world = calm().await;
     let each = async |desk: Desk| {
         let mut asked = 0;

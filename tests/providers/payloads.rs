@@ -328,7 +328,7 @@ impl Case<'_> {
 
     /// Approves the payment and waits until it is completed.
     async fn pay(&self, begins: &str) {
-        let (_, form) = self.server().to_the_provider(begins).await;
+        let (_, form) = self.server().to_the_vendor(begins).await;
         let pressed = self.server().press(&form, "approve").await.expect(303);
         if let Some(back) = pressed.header("location") {
             self.server().open(back).await;
@@ -354,7 +354,7 @@ impl Case<'_> {
         let started = self.start().await.expect(200).json();
         let begins = started["redirect_url"].as_str().unwrap();
         match row.when {
-            When::Open => drop(self.server().to_the_provider(begins).await),
+            When::Open => drop(self.server().to_the_vendor(begins).await),
             When::Paid | When::Refund(_) => self.pay(begins).await,
             _ => {}
         }

@@ -31,7 +31,7 @@ async fn delay(visit: &Visit) -> Option<Duration> {
 }
 
 #[tokio::test]
-async fn no_notice_waits_for_another_check_of_its_payment() {
+async fn no_notice_waits_for_another_look_at_its_payment() {
     let asked = std::env::var("KASSETTE_PROMPT_PAYMENTS").ok();
     let number = asked.map_or(USUAL, |asked| asked.parse().expect("a number"));
     let world = calm().await;

@@ -26,7 +26,7 @@ impl Visit {
         paid.unwrap()["refunded"].as_str().unwrap().to_owned()
     }
 
-    async fn read_refund(&self, refund: &Value) -> Value {
+    async fn look(&self, refund: &Value) -> Value {
         let id = refund["refund_id"].as_str().unwrap();
         let path = format!("/api/v1/refunds/{id}");
         let found = self.server().get(self.desk.key(), &path).await;
@@ -42,7 +42,7 @@ impl Visit {
     }
 
     /// Number of `payment.refunded` events.
-    async fn refunded_count(&self) -> usize {
+    async fn told(&self) -> usize {
         let events = self.events().await;
         events
             .iter()
@@ -60,7 +60,7 @@ struct Asked {
 /// Advances the clock day by day until each refund has ended. Returns the refunds.
 async fn ended(world: &World, asked: &[Asked]) -> Vec<Value> {
     for _ in 0..DAYS {
-        let now = join_all(asked.iter().map(|one| one.visit.read_refund(&one.refund))).await;
+        let now = join_all(asked.iter().map(|one| one.visit.look(&one.refund))).await;
         if now.iter().all(|refund| refund["status"] != "pending") {
             return now;
         }
@@ -69,7 +69,7 @@ async fn ended(world: &World, asked: &[Asked]) -> Vec<Value> {
         }
         world.server.advance(DAY).await;
     }
-    join_all(asked.iter().map(|one| one.visit.read_refund(&one.refund))).await
+    join_all(asked.iter().map(|one| one.visit.look(&one.refund))).await
 }
 
 /// Requests refunds at each provider: with each of its methods or, with a fault, with one.
@@ -94,7 +94,7 @@ async fn ask_all(world: &'static World, fault: Option<&str>, more: &Value) -> Ve
 }
 
 #[tokio::test]
-async fn all_of_the_money_is_refunded_once_and_then_nothing_is_left() {
+async fn all_of_the_money_is_given_back_once_and_then_nothing_is_left() {
     let (world, _turn) = hurried().await;
     let asked = ask_all(world, None, &json!({})).await;
     let refunds = ended(world, &asked).await;
@@ -104,7 +104,7 @@ async fn all_of_the_money_is_refunded_once_and_then_nothing_is_left() {
         assert_eq!(refund["amount"], visit.payment["amount"], "{name}");
         assert_eq!(refund["currency"], visit.payment["currency"], "{name}");
         assert_eq!(visit.gone().await, visit.payment["amount"], "{name}");
-        assert_eq!(visit.refunded_count().await, 1, "{name}");
+        assert_eq!(visit.told().await, 1, "{name}");
         visit.refund(json!({ "amount": "0.01" })).await.expect(422);
         let now = visit.now().await;
         let paid = (&now["status"], &now["settlement_status"]);
@@ -113,7 +113,7 @@ async fn all_of_the_money_is_refunded_once_and_then_nothing_is_left() {
 }
 
 #[tokio::test]
-async fn a_part_is_refunded_and_then_the_rest() {
+async fn a_part_is_given_back_and_then_the_rest() {
     let (world, _turn) = hurried().await;
     let asked = ask_all(world, None, &json!({ "amount": "10.00" })).await;
     ended(world, &asked).await;
@@ -129,7 +129,7 @@ async fn a_part_is_refunded_and_then_the_rest() {
     for Asked { visit, .. } in &rest {
         let name = visit.desk.account();
         assert_eq!(visit.gone().await, "49.90", "{name}");
-        assert_eq!(visit.refunded_count().await, 2, "{name}");
+        assert_eq!(visit.told().await, 2, "{name}");
     }
 }
 
@@ -177,7 +177,7 @@ async fn a_refund_whose_answer_is_lost_is_made_once() {
             let name = one.visit.desk.account();
             assert_eq!(refund["status"], "succeeded", "{fault} {name}: {refund}");
             assert_eq!(one.visit.gone().await, "49.90", "{fault} {name}");
-            assert_eq!(one.visit.refunded_count().await, 1, "{fault} {name}");
+            assert_eq!(one.visit.told().await, 1, "{fault} {name}");
         }
     }
 }
@@ -201,7 +201,7 @@ async fn a_refund_that_fails_frees_its_money_and_is_made_again() {
             }
             assert_eq!(refund["status"], "failed", "{fault} {name}: {refund}");
             assert_eq!(visit.gone().await, "0.00", "{fault} {name}");
-            assert_eq!(visit.refunded_count().await, 0, "{fault} {name}");
+            assert_eq!(visit.told().await, 0, "{fault} {name}");
             let lines = visit.work().await;
             let lines = lines.iter().filter(|line| line["kind"] == "refund").count();
             assert_eq!(lines, 1, "{fault} {name}");

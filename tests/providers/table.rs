@@ -6,7 +6,7 @@ pub(crate) enum Has {
     /// Callbacks that prove their sender.
     Signature,
     /// Callbacks that can be verified without a request to the provider.
-    LocalProof,
+    ProofAtHand,
     /// Callbacks whose whole body is signed.
     SealedBody,
     /// Tries that can be declined.
@@ -18,9 +18,9 @@ pub(crate) enum Has {
     /// A page that ends when a declined payer leaves it, so that nothing can be paid there later.
     Leaving,
     /// A callback about a declined try while the payer may still try again.
-    DeclineCallbacks,
+    NewsOfDeclines,
     /// A callback before the one about the money, so that the two can be reordered.
-    EarlierCallback,
+    EarlierNews,
     /// Query responses that report the money.
     AnswersAboutMoney,
     /// Query responses that report the money even if the payer has not returned from the provider's page.
@@ -104,7 +104,7 @@ const LACKING: &[(&str, Has, &str)] = &[
     ),
     (
         "btcpay",
-        Has::DeclineCallbacks,
+        Has::NewsOfDeclines,
         "an invoice that has expired is over",
     ),
     (
@@ -132,7 +132,7 @@ const LACKING: &[(&str, Has, &str)] = &[
     ("mollie", Has::SealedBody, "the same"),
     (
         "mollie",
-        Has::DeclineCallbacks,
+        Has::NewsOfDeclines,
         "a failed payment is over: a new one is begun",
     ),
     (
@@ -142,7 +142,7 @@ const LACKING: &[(&str, Has, &str)] = &[
     ),
     (
         "paypal",
-        Has::DeclineCallbacks,
+        Has::NewsOfDeclines,
         "a voided order is over: a new one is begun",
     ),
     (
@@ -152,7 +152,7 @@ const LACKING: &[(&str, Has, &str)] = &[
     ),
     (
         "paypal",
-        Has::LocalProof,
+        Has::ProofAtHand,
         "a certificate that is not known yet is fetched, at most one a minute; until then: again later",
     ),
     (
@@ -203,10 +203,10 @@ const LACKING: &[(&str, Has, &str)] = &[
     ),
     (
         "razorpay",
-        Has::DeclineCallbacks,
+        Has::NewsOfDeclines,
         "its letter names a payment alone, which the tap cannot tell",
     ),
-    ("razorpay", Has::EarlierCallback, "the same"),
+    ("razorpay", Has::EarlierNews, "the same"),
     (
         "razorpay",
         Has::Voids,

@@ -69,7 +69,7 @@ impl Desk {
     /// Starts an existing payment and follows its payer to the provider's page.
     pub(crate) async fn visit_of(&self, payment: Value) -> Visit {
         let url = self.start(&payment).await;
-        let (page, form) = self.server().to_the_provider(&url).await;
+        let (page, form) = self.server().to_the_vendor(&url).await;
         Visit {
             desk: *self,
             payment,
@@ -149,7 +149,7 @@ pub(crate) fn fields(said: &[(String, String)]) -> Vec<(&str, &str)> {
 
 impl Server {
     /// Follows the gateway's pages to the provider's page with the buttons.
-    pub(crate) async fn to_the_provider(&self, url: &str) -> (String, Form) {
+    pub(crate) async fn to_the_vendor(&self, url: &str) -> (String, Form) {
         let mut url = url.to_owned();
         let mut page = self.open(&url).await;
         for _ in 0..MOST_PAGES {
@@ -167,7 +167,7 @@ impl Server {
                 }
             };
         }
-        panic!("no provider's page behind {url}: {page:?}");
+        panic!("no vendor's page behind {url}: {page:?}");
     }
 }
 
@@ -199,7 +199,7 @@ impl Visit {
     }
 
     /// Whether the gateway learns of an approval on a cancelled attempt's page of this method.
-    pub(crate) fn learns_late_approvals(&self, method: &str) -> bool {
+    pub(crate) fn hears_late_approvals(&self, method: &str) -> bool {
         let name = &self.desk.module.name;
         lacks(name, Has::ShutPage).is_some()
             && lacks(name, Has::LateApprovals).is_none()
@@ -317,7 +317,7 @@ impl Visit {
             now = self.now().await;
         }
         assert_eq!(now["test_mode"], true);
-        self.assert_notified_once().await;
+        self.was_told_once().await;
         let entries = self.entries().await;
         let paid: Vec<&Value> = entries
             .iter()
@@ -334,10 +334,10 @@ impl Visit {
     }
 
     /// Asserts that the merchant received exactly one signed `payment.completed`, with the payment's data.
-    async fn assert_notified_once(&self) {
+    async fn was_told_once(&self) {
         let world = self.desk.world;
         let completed = || {
-            let mut told = world.events_about(&self.payment);
+            let mut told = world.told(&self.payment);
             told.retain(|got| got.kind() == "payment.completed");
             told
         };

@@ -140,7 +140,7 @@ impl World {
     }
 
     /// Events that the merchant received about a payment, oldest first.
-    pub(crate) fn events_about(&self, payment: &Value) -> Vec<Got> {
+    pub(crate) fn told(&self, payment: &Value) -> Vec<Got> {
         let mut got = self.receiver.got();
         got.retain(|got| got.event()["data"]["payment_id"] == payment["payment_id"]);
         got

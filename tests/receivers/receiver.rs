@@ -91,7 +91,7 @@ struct Shop {
 }
 
 /// Processes an event unless it is in the log already. Returns once the result is on disk.
-fn process_event(shop: &Shop, event: &Value) -> std::io::Result<()> {
+fn take(shop: &Shop, event: &Value) -> std::io::Result<()> {
     let path = shop.log.lock().unwrap_or_else(PoisonError::into_inner);
     let id = event["id"].as_str().unwrap_or_default();
     let kind = event["type"].as_str().unwrap_or_default();
@@ -121,7 +121,7 @@ async fn receive(
         Err(why) => return (StatusCode::BAD_REQUEST, why),
     };
     // A repeated event gets the same response; otherwise it would be sent again.
-    match process_event(&shop, &event) {
+    match take(&shop, &event) {
         Ok(()) => (StatusCode::OK, "ok"),
         Err(_) => (StatusCode::INTERNAL_SERVER_ERROR, "try again"),
     }

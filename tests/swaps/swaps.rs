@@ -16,7 +16,7 @@ use crate::versions::{ACCOUNTS, Kind, Versions};
 /// Interval between swaps.
 const EVERY: Duration = Duration::from_millis(50);
 /// Interval between checks whether a version is active.
-const CHECK_INTERVAL: Duration = Duration::from_millis(5);
+const LOOK: Duration = Duration::from_millis(5);
 /// Every 40th swap brings a version that the gateway does not know: it compiles the version and drops the oldest
 /// one.
 const FRESH: u32 = 40;
@@ -128,7 +128,7 @@ impl World {
                 return;
             }
             assert!(began.elapsed() < TEST_TIMEOUT, "{}", self.server.log());
-            tokio::time::sleep(CHECK_INTERVAL).await;
+            tokio::time::sleep(LOOK).await;
         }
     }
 

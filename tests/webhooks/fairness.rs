@@ -71,12 +71,7 @@ async fn measure(server: &Server, what: &str, trap: &Receiver) -> Delays {
 }
 
 /// Measures while other receivers get events all the time.
-async fn measure_alongside(
-    server: &Server,
-    what: &str,
-    trap: &Receiver,
-    others: &[Member],
-) -> Delays {
+async fn measure_beside(server: &Server, what: &str, trap: &Receiver, others: &[Member]) -> Delays {
     let over = AtomicBool::new(false);
     let pester = async {
         for member in others.iter().cycle() {
@@ -123,7 +118,7 @@ async fn silent_and_hostile_receivers_slow_nobody_else() {
         harmless.push(Member::new(&server, Kind::Healthy, &trap).await);
     }
     let what = format!("beside {HOSTILE} healthy receivers under way");
-    let without = measure_alongside(&server, &what, &trap, &harmless).await;
+    let without = measure_beside(&server, &what, &trap, &harmless).await;
 
     let (count, waiting) = (silent_receivers(), WAITING.max(silent_receivers()));
     let silent: Vec<Member> = stream::iter(0..count)
@@ -162,6 +157,6 @@ async fn silent_and_hostile_receivers_slow_nobody_else() {
         hostile.push(Member::new(&server, kind, &trap).await);
     }
     let what = format!("beside these and {HOSTILE} hostile receivers under way");
-    let beside = measure_alongside(&server, &what, &trap, &hostile).await;
+    let beside = measure_beside(&server, &what, &trap, &hostile).await;
     judge(&beside, &without);
 }

@@ -131,7 +131,7 @@ impl Builder {
             None => Preference::from_env()?,
         };
         let locks = root.join("target");
-        let _lock = BuildLock::acquire(&locks, || progress(Progress::Waiting))?;
+        let _lock = BuildLock::take(&locks, || progress(Progress::Waiting))?;
         let toolchain =
             Toolchain::find(preference, &mut |what| progress(Progress::Installing(what)))?;
         let target_dir = match &self.target_dir {

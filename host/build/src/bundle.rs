@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_returns_the_modules_that_were_put_behind_it() {
+    fn a_program_gives_back_the_modules_that_were_put_behind_it() {
         let mut program = b"\x7fELF and so on".to_vec();
         append(&mut program, &modules()).unwrap();
         assert!(program.starts_with(b"\x7fELF and so on"));
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_reported_whatever_it_says() {
+    fn damage_is_told_whatever_it_says() {
         let mut program = Vec::new();
         append(&mut program, &modules()).unwrap();
         let length_at = program.len() - TAIL as usize;

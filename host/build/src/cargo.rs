@@ -99,11 +99,11 @@ fn ask(command: &mut Command) -> Result<String, BuildError> {
     Ok(outcome.stdout)
 }
 
-/// Builds the program of the workspace at `root` with the README's command and returns its path. Calls `on_crate` with
+/// Builds the program of the workspace at `root` with the README's command and returns its path. Calls `tell` with
 /// the name of each crate that is compiled.
 ///
 /// # Errors Fails if cargo does not build it.
-pub fn program(root: &Path, on_crate: &mut dyn FnMut(&str)) -> Result<PathBuf, BuildError> {
+pub fn program(root: &Path, tell: &mut dyn FnMut(&str)) -> Result<PathBuf, BuildError> {
     let mut command = Command::new(cargo());
     command
         .args(["build", "--release", "--locked", "--bin=kassette"])
@@ -111,7 +111,7 @@ pub fn program(root: &Path, on_crate: &mut dyn FnMut(&str)) -> Result<PathBuf, B
         .current_dir(root);
     let artifacts = build(&mut command, &mut |artifact| {
         if !artifact.fresh {
-            on_crate(&artifact.package);
+            tell(&artifact.package);
         }
     })?;
     let program = artifacts.into_iter().find_map(|artifact| artifact.program);
@@ -150,10 +150,10 @@ pub(crate) fn build_command(root: &Path, target_dir: &Path, packages: &[&str]) -
     command
 }
 
-/// Runs a build command. Calls `on_crate` for each finished crate, including those that were up to date.
+/// Runs a build command. Calls `tell` for each finished crate, including those that were up to date.
 pub(crate) fn build(
     command: &mut Command,
-    on_crate: &mut dyn FnMut(&Artifact),
+    tell: &mut dyn FnMut(&Artifact),
 ) -> Result<Vec<Artifact>, BuildError> {
     let fault = |source| BuildError::Spawn {
         program: "cargo".into(),
@@ -170,7 +170,7 @@ pub(crate) fn build(
     if let Some(stdout) = child.stdout.take() {
         for line in BufReader::new(stdout).lines() {
             if let Some(artifact) = read_message(&line.map_err(fault)?) {
-                on_crate(&artifact);
+                tell(&artifact);
                 artifacts.push(artifact);
             }
         }

@@ -6,7 +6,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// Maximum output that is kept for an error, in bytes. The end is kept, because cargo writes the reason there.
-const MAX_ERROR_OUTPUT: usize = 64 << 10;
+const KEPT_OUTPUT: usize = 64 << 10;
 
 /// Maximum length of a document on stdout, in bytes. `cargo metadata` writes a few KiB per package.
 const WHOLE_OUTPUT: usize = 16 << 20;
@@ -20,10 +20,10 @@ pub(crate) struct Outcome {
     pub(crate) stderr: String,
 }
 
-/// Runs a program until it ends, and kills it at the time limit. Keeps the last [`MAX_ERROR_OUTPUT`] bytes of each
+/// Runs a program until it ends, and kills it at the time limit. Keeps the last [`KEPT_OUTPUT`] bytes of each
 /// output.
 pub(crate) fn run(command: &mut Command, limit: Duration) -> Result<Outcome, BuildError> {
-    run_keeping(command, limit, MAX_ERROR_OUTPUT)
+    run_keeping(command, limit, KEPT_OUTPUT)
 }
 
 /// Like [`run`], but keeps up to [`WHOLE_OUTPUT`] bytes of stdout, for a document.
@@ -68,9 +68,9 @@ fn run_keeping(command: &mut Command, limit: Duration, kept: usize) -> Result<Ou
     })
 }
 
-/// Reads a pipe to its end on a thread and keeps the last [`MAX_ERROR_OUTPUT`] bytes.
+/// Reads a pipe to its end on a thread and keeps the last [`KEPT_OUTPUT`] bytes.
 pub(crate) fn read_end(pipe: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
-    read_last(pipe, MAX_ERROR_OUTPUT)
+    read_last(pipe, KEPT_OUTPUT)
 }
 
 fn read_last(mut pipe: impl Read + Send + 'static, most: usize) -> JoinHandle<Vec<u8>> {
@@ -133,7 +133,7 @@ mod tests {
             Duration::from_secs(60),
         );
         let outcome = outcome.unwrap();
-        assert_eq!(outcome.stdout.len(), MAX_ERROR_OUTPUT);
+        assert_eq!(outcome.stdout.len(), KEPT_OUTPUT);
         assert!(outcome.stdout.ends_with("end\n"));
     }
 

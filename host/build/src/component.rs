@@ -62,7 +62,7 @@ mod tests {
         assert!(
             error
                 .to_string()
-                .starts_with("kassette-method-ideal cannot be converted into a component: ")
+                .starts_with("kassette-method-ideal cannot be made a component: ")
         );
     }
 }

@@ -52,7 +52,7 @@ pub enum BuildError {
     #[error("{0} gave no wasm file; its [lib] needs crate-type = [\"cdylib\", \"rlib\"]")]
     NoModule(String),
     /// The core module could not be made a component.
-    #[error("{package} cannot be converted into a component: {reason}")]
+    #[error("{package} cannot be made a component: {reason}")]
     Component {
         /// The guest package.
         package: String,

@@ -10,7 +10,7 @@ pub(crate) struct BuildLock {
 
 impl BuildLock {
     /// Waits for the lock of the folder. Calls `waiting` once if another build holds it.
-    pub(crate) fn acquire(folder: &Path, waiting: impl FnOnce()) -> Result<Self, BuildError> {
+    pub(crate) fn take(folder: &Path, waiting: impl FnOnce()) -> Result<Self, BuildError> {
         std::fs::create_dir_all(folder).map_err(BuildError::io("create", folder))?;
         let path = folder.join(".kassette-build.lock");
         let file = File::options()
@@ -39,20 +39,19 @@ mod tests {
     #[test]
     fn a_second_build_waits_for_the_first() {
         let folder = tempfile::tempdir().unwrap();
-        let first =
-            BuildLock::acquire(folder.path(), || panic!("no other build holds it")).unwrap();
-        let (sender, receiver) = mpsc::channel();
+        let first = BuildLock::take(folder.path(), || panic!("no other build holds it")).unwrap();
+        let (tell, told) = mpsc::channel();
         let path = folder.path().to_owned();
         let second = std::thread::spawn(move || {
-            let sender_again = sender.clone();
-            let lock = BuildLock::acquire(&path, move || sender_again.send("waiting").unwrap());
-            sender.send("taken").unwrap();
+            let tell_again = tell.clone();
+            let lock = BuildLock::take(&path, move || tell_again.send("waiting").unwrap());
+            tell.send("taken").unwrap();
             lock.is_ok()
         });
-        assert_eq!(receiver.recv(), Ok("waiting"));
-        assert!(receiver.try_recv().is_err());
+        assert_eq!(told.recv(), Ok("waiting"));
+        assert!(told.try_recv().is_err());
         drop(first);
-        assert_eq!(receiver.recv(), Ok("taken"));
+        assert_eq!(told.recv(), Ok("taken"));
         assert!(second.join().unwrap());
     }
 }

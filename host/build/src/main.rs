@@ -9,7 +9,10 @@ use kassette_build::{BuildError, Builder, Progress, Release, build_program, host
 /// The highest gzip level. Takes some seconds.
 const COMPRESSION: u32 = 9;
 
-#[expect(clippy::print_stdout, reason = "the release is built from this")]
+#[expect(
+    clippy::print_stdout,
+    reason = "this is what the release is taken from"
+)]
 fn main() -> ExitCode {
     match release() {
         Ok(archive) => {

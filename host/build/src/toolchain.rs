@@ -134,13 +134,13 @@ pub enum Toolchain {
 }
 
 impl Toolchain {
-    /// Finds or installs a compiler. Calls `on_step` with each command that takes time before it runs.
+    /// Finds or installs a compiler. Calls `tell` with each command that takes time before it runs.
     ///
     /// # Errors [`BuildError::Toolchain`] with everything that was tried; [`BuildError::Spawn`] or
     /// [`BuildError::TimedOut`] if rustc cannot be run.
     pub fn find(
         preference: Preference,
-        on_step: &mut dyn FnMut(&'static str),
+        tell: &mut dyn FnMut(&'static str),
     ) -> Result<Self, BuildError> {
         let facts = Facts::gather()?;
         let (steps, mut tried) = plan(preference, &facts);
@@ -148,11 +148,11 @@ impl Toolchain {
             let done = match step {
                 Step::UseTarget | Step::UseBuildStd => Ok(()),
                 Step::AddTarget => {
-                    on_step("rustup target add wasm32-unknown-unknown (up to 60 s)");
+                    tell("rustup target add wasm32-unknown-unknown (up to 60 s)");
                     add_target()
                 }
                 Step::InstallBuildStd => {
-                    on_step("apt-get install rustc-web rust-web-src (up to 10 min)");
+                    tell("apt-get install rustc-web rust-web-src (up to 10 min)");
                     install_debian_packages()
                 }
             };
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failing_installer_reports_its_last_line() {
+    fn a_failing_installer_tells_its_last_line() {
         let mut command = Command::new("sh");
         command.args(["-c", "echo first >&2; echo 'no network' >&2; exit 1"]);
         let error = succeed("rustup target add", &mut command, Duration::from_secs(60));

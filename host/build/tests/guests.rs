@@ -101,7 +101,7 @@ fn building_again_changes_no_byte() {
 }
 
 #[test]
-fn what_cargo_refuses_is_reported_in_its_words() {
+fn what_cargo_refuses_is_told_in_its_words() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
     let built = Builder::new(root.unwrap()).build(&["kassette-method-nowhere"], &mut |_| {});
     let Err(BuildError::Cargo(text)) = built else {
@@ -111,7 +111,7 @@ fn what_cargo_refuses_is_reported_in_its_words() {
 }
 
 #[test]
-fn progress_reports_each_crate_and_component() {
+fn progress_tells_of_each_crate_and_component() {
     let ideal = guest("method.ideal");
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
     let mut compiled = Vec::new();

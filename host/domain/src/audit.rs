@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 use crate::id::{Digest as ModuleDigest, OperatorId, Slot};
 use crate::time::Time;
 
-pub use slot::{AuditedSlot, SlotSnapshot};
+pub use slot::{AuditedSlot, KeptSlot};
 
 /// The operator's name in lines about the server's own changes.
 pub const SYSTEM: &str = "system";
@@ -140,13 +140,13 @@ impl AuditEntry {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChainBreak {
     /// Its hash does not match its contents.
-    #[error("line {0} was altered: its hash does not match its content")]
+    #[error("line {0} was altered: its hash does not fit what it says")]
     Altered(u64),
     /// It cannot be read.
-    #[error("line {0} cannot be decoded")]
+    #[error("line {0} does not read back as it was written")]
     Unreadable(u64),
     /// It contains another number than the one under which it is stored.
-    #[error("line {at} was moved or inserted: its number is {says}")]
+    #[error("line {at} was moved or inserted: it says that it is line {says}")]
     Moved {
         /// Number under which it is stored.
         at: u64,
@@ -166,9 +166,7 @@ pub enum ChainBreak {
     #[error("line {0} was inserted: it comes after the end that the store has noted")]
     AfterEnd(u64),
     /// The last entry differs from the recorded end.
-    #[error(
-        "line {0}, the last one, was replaced: it differs from the entry that the store recorded"
-    )]
+    #[error("line {0}, the last one, was replaced: it is not the one that the store has noted")]
     OtherEnd(u64),
 }
 

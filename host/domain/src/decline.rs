@@ -55,7 +55,7 @@ impl DeclineCode {
     pub const fn sentence(self) -> &'static str {
         match self {
             Self::Declined => "The provider or the payer's bank declined.",
-            Self::InsufficientFunds => "The payer does not have enough money.",
+            Self::InsufficientFunds => "The payer has not enough money for it.",
             Self::CardExpired => "The payer's card has expired.",
             Self::AuthenticationFailed => "The payer was not authenticated.",
             Self::LimitExceeded => "The amount is over a limit of the payer's.",

@@ -160,7 +160,7 @@ pub struct DelegatedMerchant {
 /// Completes an audit entry about a delegation with its object and the states before and after, which only the
 /// store knows.
 #[must_use]
-pub fn audit_entry(audited: Audited, before: Option<&Delegation>, after: &Delegation) -> Audited {
+pub fn told(audited: Audited, before: Option<&Delegation>, after: &Delegation) -> Audited {
     let shown = |delegation: &Delegation| {
         let (status, refunds) = (delegation.status().as_str(), delegation.refunds);
         format!("{{\"status\":\"{status}\",\"refunds\":{refunds}}}")

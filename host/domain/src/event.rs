@@ -204,8 +204,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_status_that_a_payment_moves_to_is_reported_by_the_event_of_its_name() {
-        let reported = Status::ALL.map(|status| {
+    fn each_status_that_a_payment_moves_to_is_told_by_the_event_of_its_name() {
+        let told = Status::ALL.map(|status| {
             let event = EventType::of_transition(status);
             (status.as_str(), event.map(EventType::as_str))
         });
@@ -220,11 +220,11 @@ mod tests {
             ("cancelled", Some("payment.cancelled")),
             ("expired", Some("payment.expired")),
         ];
-        assert_eq!(reported, expected);
+        assert_eq!(told, expected);
     }
 
     #[test]
-    fn only_a_failed_attempt_is_reported_to_those_alone_that_ask_for_it() {
+    fn only_a_failed_attempt_is_told_to_those_alone_that_ask_for_it() {
         let by_default = EventType::ALL
             .into_iter()
             .filter(|kind| kind.is_by_default());

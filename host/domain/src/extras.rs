@@ -65,7 +65,7 @@ impl Notes {
 
 /// Data about notes in the payment's own record. The notes themselves are in a separate record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NotesSummary {
+pub struct NotesKept {
     /// Keyed hash of the metadata, for the idempotency comparison. It is not erased.
     pub metadata_mark: Option<[u8; 16]>,
     /// The same for the description.

@@ -237,14 +237,9 @@ impl Funds {
     }
 
     /// Merges a report about an attempt.
-    pub fn merge(
-        &mut self,
-        reported: ReportedFunds<'_>,
-        attempt: AttemptId,
-        now: Time,
-    ) -> Difference {
+    pub fn merge(&mut self, told: ReportedFunds<'_>, attempt: AttemptId, now: Time) -> Difference {
         let mut difference = Difference::default();
-        self.merge_captures(&reported, attempt, &mut difference.entries);
+        self.merge_captures(&told, attempt, &mut difference.entries);
         // A notification about a refund can arrive before the one about its capture.
         for i in 0..self.refunds.len() {
             let bucket = self.bucket;
@@ -258,16 +253,16 @@ impl Funds {
                 self.set_paid_out(i, out, attempt, &mut difference.entries);
             }
         }
-        for dispute in reported.disputes {
+        for dispute in told.disputes {
             self.merge_dispute(dispute, now, &mut difference);
         }
-        for refund in reported.refunds {
+        for refund in told.refunds {
             self.merge_refund(refund, attempt, now, &mut difference);
         }
-        if let Some(sum) = reported.returned {
-            self.merge_sum(sum, reported.fresh, attempt, now, &mut difference);
+        if let Some(sum) = told.returned {
+            self.merge_sum(sum, told.fresh, attempt, now, &mut difference);
         }
-        if let Some(fee) = reported.fee {
+        if let Some(fee) = told.fee {
             self.merge_fee(fee, attempt, &mut difference.entries);
         }
         self.end_disputes_by_refund(now, &mut difference.entries);
@@ -276,25 +271,24 @@ impl Funds {
 
     /// Removes unknown captures, refunds and disputes from a report: they are in another currency than the money
     /// received, so their amounts have no meaning here. Returns whether any were removed.
-    pub(crate) fn leave_known(&self, reported: &mut Particulars) -> bool {
-        let count = |reported: &Particulars| {
-            reported.captures.len() + reported.refunds.len() + reported.disputes.len()
-        };
-        let before = count(reported);
-        reported.captures.retain(|reported| {
+    pub(crate) fn leave_known(&self, told: &mut Particulars) -> bool {
+        let count =
+            |told: &Particulars| told.captures.len() + told.refunds.len() + told.disputes.len();
+        let before = count(told);
+        told.captures.retain(|told| {
             let mut known = self.captures.iter();
-            known.any(|known| known.reference.as_ref() == Some(&reported.id))
+            known.any(|known| known.reference.as_ref() == Some(&told.id))
         });
-        reported.refunds.retain(|reported| {
-            let is_ours = reported.order.is_some_and(|id| self.refund(id).is_some());
+        told.refunds.retain(|told| {
+            let is_ours = told.order.is_some_and(|id| self.refund(id).is_some());
             let mut known = self.refunds.iter();
-            is_ours || known.any(|known| known.reference.as_ref() == Some(&reported.id))
+            is_ours || known.any(|known| known.reference.as_ref() == Some(&told.id))
         });
-        reported.disputes.retain(|reported| {
+        told.disputes.retain(|told| {
             let mut known = self.disputes.iter();
-            known.any(|known| known.dispute.id == reported.id)
+            known.any(|known| known.dispute.id == told.id)
         });
-        count(reported) < before
+        count(told) < before
     }
 
     /// Drops the unbooked part of reported refunds: it was in another currency than the capture.
@@ -308,11 +302,11 @@ impl Funds {
 
     fn merge_captures(
         &mut self,
-        reported: &ReportedFunds<'_>,
+        told: &ReportedFunds<'_>,
         attempt: AttemptId,
         entries: &mut Vec<Entry>,
     ) {
-        for capture in reported.captures {
+        for capture in told.captures {
             if capture.amount == Minor::ZERO {
                 continue;
             }
@@ -321,8 +315,7 @@ impl Funds {
                 |known: &Capture| known.reference.is_none() && known.amount == capture.amount;
             let known = self.captures.iter().position(by_id);
             let known = known.or_else(|| self.captures.iter().position(by_sum));
-            let known =
-                known.or_else(|| self.reversed_under_another_id(capture, reported.captures));
+            let known = known.or_else(|| self.reversed_under_another_id(capture, told.captures));
             let i = match known {
                 Some(i) => {
                     self.captures[i]
@@ -333,18 +326,18 @@ impl Funds {
                 None if self.captures.len() >= Self::MOST => continue,
                 None => {
                     let id = Some(capture.id.clone());
-                    self.add_capture(id, capture.amount, capture.at, reported, attempt, entries)
+                    self.add_capture(id, capture.amount, capture.at, told, attempt, entries)
                 }
             };
             if self.captures[i].reversed != capture.reversed {
                 self.captures[i].reversed = capture.reversed;
-                self.book_capture(i, reported, attempt, entries);
+                self.book_capture(i, told, attempt, entries);
             }
         }
         let gross = sum(self.captures.iter().map(|capture| capture.amount));
-        let more = reported.received.unwrap_or_default().less(gross);
-        if reported.captures.is_empty() && more > Minor::ZERO && self.captures.len() < Self::MOST {
-            self.add_capture(None, more, reported.captured_at, reported, attempt, entries);
+        let more = told.received.unwrap_or_default().less(gross);
+        if told.captures.is_empty() && more > Minor::ZERO && self.captures.len() < Self::MOST {
+            self.add_capture(None, more, told.captured_at, told, attempt, entries);
         }
     }
 
@@ -353,21 +346,21 @@ impl Funds {
     /// changes nothing when it is repeated.
     fn reversed_under_another_id(
         &mut self,
-        reported: &ProviderCapture,
+        told: &ProviderCapture,
         all: &[ProviderCapture],
     ) -> Option<usize> {
         let is_listed = |id: &str| all.iter().any(|listed| listed.id == id);
         let stands = |known: &Capture| {
             !known.reversed
-                && known.amount == reported.amount
+                && known.amount == told.amount
                 && !known.reference.as_deref().is_some_and(is_listed)
         };
-        if !reported.reversed || self.captures.len() >= Self::MOST {
+        if !told.reversed || self.captures.len() >= Self::MOST {
             return None;
         }
         let i = self.captures.iter().rposition(stands)?;
         self.captures.push(Capture {
-            reference: Some(reported.id.clone()),
+            reference: Some(told.id.clone()),
             amount: Minor::ZERO,
             excess: Minor::ZERO,
             reversed: true,
@@ -383,11 +376,11 @@ impl Funds {
         reference: Option<String>,
         amount: Minor,
         at: Option<Time>,
-        reported: &ReportedFunds<'_>,
+        told: &ReportedFunds<'_>,
         attempt: AttemptId,
         entries: &mut Vec<Entry>,
     ) -> usize {
-        let due = reported.due.filter(|_| self.bucket == Bucket::Own);
+        let due = told.due.filter(|_| self.bucket == Bucket::Own);
         let standing = self.captures.iter().filter(|capture| !capture.reversed);
         let own = sum(standing.map(|capture| capture.amount.less(capture.excess)));
         self.captures.push(Capture {
@@ -399,7 +392,7 @@ impl Funds {
             booked: Booked::default(),
         });
         let i = self.captures.len() - 1;
-        self.book_capture(i, reported, attempt, entries);
+        self.book_capture(i, told, attempt, entries);
         i
     }
 
@@ -407,7 +400,7 @@ impl Funds {
     fn book_capture(
         &mut self,
         i: usize,
-        reported: &ReportedFunds<'_>,
+        told: &ReportedFunds<'_>,
         attempt: AttemptId,
         entries: &mut Vec<Entry>,
     ) {
@@ -424,7 +417,7 @@ impl Funds {
         };
         let references = match &capture.reference {
             Some(id) => vec![id.clone()],
-            None => reported.references.to_vec(),
+            None => told.references.to_vec(),
         };
         let again = capture.booked != Booked::default();
         let own = capture.amount.less(capture.excess);
@@ -513,13 +506,8 @@ impl Funds {
 
     // ---- fees ------------------------------------------------------------------------------------
 
-    fn merge_fee(
-        &mut self,
-        reported: &(Minor, String),
-        attempt: AttemptId,
-        entries: &mut Vec<Entry>,
-    ) {
-        let (amount, currency) = reported;
+    fn merge_fee(&mut self, told: &(Minor, String), attempt: AttemptId, entries: &mut Vec<Entry>) {
+        let (amount, currency) = told;
         let known = match &self.fee {
             Some((known, code)) if code == currency => *known,
             // A fee is booked in one currency only.
@@ -534,7 +522,7 @@ impl Funds {
         if change == Minor::ZERO || !self.is_taken() {
             return;
         }
-        self.fee = Some(reported.clone());
+        self.fee = Some(told.clone());
         let entry = Entry {
             kind,
             object: format!("fee {attempt}"),
@@ -571,13 +559,13 @@ impl Funds {
             return None;
         }
         let mut difference = Difference::default();
-        let reported = RefundReport {
+        let told = Told {
             reference: &given.reference,
             state: given.state,
             paid_out: given.paid_out,
             at: None,
         };
-        self.advance(i, reported, attempt, now, &mut difference);
+        self.advance(i, told, attempt, now, &mut difference);
         if let Some(refund) = self.refund_mut(id) {
             refund.detail.clone_from(&given.detail);
             if let Some(url) = &given.claim_url {
@@ -591,46 +579,46 @@ impl Funds {
     /// Merges a refund that the provider reports by its id.
     fn merge_refund(
         &mut self,
-        reported: &ProviderRefund,
+        told: &ProviderRefund,
         attempt: AttemptId,
         now: Time,
         difference: &mut Difference,
     ) {
-        let ordered = |refund: &Refund| refund.ordered.is_some() && refund.is_subject_of(reported);
-        let known = self.refunds.iter().position(ordered).or_else(|| {
-            self.refunds
-                .iter()
-                .position(|it| it.is_subject_of(reported))
-        });
+        let ordered = |refund: &Refund| refund.ordered.is_some() && refund.is_told_by(told);
+        let known = self
+            .refunds
+            .iter()
+            .position(ordered)
+            .or_else(|| self.refunds.iter().position(|it| it.is_told_by(told)));
         let of_sum = |refund: &Refund| {
-            reported.state == RefundState::Succeeded
+            told.state == RefundState::Succeeded
                 && refund.is_of_sum()
-                && refund.amount == reported.amount
+                && refund.amount == told.amount
         };
         let known = known.or_else(|| self.refunds.iter().position(of_sum));
         let i = match known {
             Some(i) => i,
-            None if self.refunds.len() >= Self::MOST_REFUNDS || reported.amount == Minor::ZERO => {
+            None if self.refunds.len() >= Self::MOST_REFUNDS || told.amount == Minor::ZERO => {
                 return;
             }
             None => {
-                let derived = || RefundId::derived(attempt, reported.id.as_bytes());
-                let id = reported.order.unwrap_or_else(derived);
-                let bucket = self.bucket_without_order(reported.amount);
-                let mut refund = Refund::elsewhere(id, reported.amount, bucket, now);
-                refund.is_withdrawal = self.is_listed_withdrawal(reported);
+                let derived = || RefundId::derived(attempt, told.id.as_bytes());
+                let id = told.order.unwrap_or_else(derived);
+                let bucket = self.bucket_without_order(told.amount);
+                let mut refund = Refund::elsewhere(id, told.amount, bucket, now);
+                refund.is_withdrawal = self.is_listed_withdrawal(told);
                 self.refunds.push(refund);
-                self.supersede_sum(reported, attempt, &mut difference.entries);
+                self.supersede_sum(told, attempt, &mut difference.entries);
                 self.refunds.len() - 1
             }
         };
-        let reported = RefundReport {
-            reference: &reported.id,
-            state: reported.state,
-            paid_out: reported.paid_out,
-            at: reported.at,
+        let told = Told {
+            reference: &told.id,
+            state: told.state,
+            paid_out: told.paid_out,
+            at: told.at,
         };
-        self.advance(i, reported, attempt, now, difference);
+        self.advance(i, told, attempt, now, difference);
     }
 
     /// Bucket of a refund that was not ordered here: a bucket other than the payment's own that holds exactly its
@@ -654,31 +642,32 @@ impl Funds {
     fn advance(
         &mut self,
         i: usize,
-        reported: RefundReport<'_>,
+        told: Told<'_>,
         attempt: AttemptId,
         now: Time,
         difference: &mut Difference,
     ) {
         let never_was = self.refunds[i].never_was();
-        let i = self.name_refund(i, reported.reference);
+        let i = self.name_refund(i, told.reference);
         let refund = &mut self.refunds[i];
-        let older = matches!((reported.at, refund.occurred_at), (Some(reported), Some(known)) if reported < known);
-        let revived = never_was && reported.state != RefundState::Failed;
-        if older || (!revived && rank(reported.state) < rank(refund.state)) {
+        let older =
+            matches!((told.at, refund.occurred_at), (Some(told), Some(known)) if told < known);
+        let revived = never_was && told.state != RefundState::Failed;
+        if older || (!revived && rank(told.state) < rank(refund.state)) {
             return;
         }
         if revived {
             difference.revived.push(refund.id);
             refund.failed_reported = false;
         }
-        if rank(reported.state) != rank(refund.state) {
-            (refund.state, refund.at) = (reported.state, now);
+        if rank(told.state) != rank(refund.state) {
+            (refund.state, refund.at) = (told.state, now);
         }
         // A report of money that came back can still contain the time at which it was paid out.
-        let back_at = reported
+        let back_at = told
             .at
             .filter(|at| refund.occurred_at.is_some_and(|known| *at > known));
-        refund.occurred_at = reported.at.or(refund.occurred_at);
+        refund.occurred_at = told.at.or(refund.occurred_at);
         if let Some(ordered) = &mut refund.ordered {
             ordered.uncertain = false;
             ordered.settled = None;
@@ -688,9 +677,9 @@ impl Funds {
                 ordered.next_at = Some(now);
             }
         }
-        let out = match reported.state {
-            RefundState::Succeeded => reported.paid_out.unwrap_or(refund.amount),
-            RefundState::Pending | RefundState::Failed => reported.paid_out.unwrap_or_default(),
+        let out = match told.state {
+            RefundState::Succeeded => told.paid_out.unwrap_or(refund.amount),
+            RefundState::Pending | RefundState::Failed => told.paid_out.unwrap_or_default(),
         };
         let earlier = difference.entries.len();
         self.set_paid_out(i, out, attempt, &mut difference.entries);
@@ -823,7 +812,7 @@ impl Funds {
     /// it.
     fn merge_sum(
         &mut self,
-        reported: Minor,
+        told: Minor,
         fresh: bool,
         attempt: AttemptId,
         now: Time,
@@ -849,7 +838,7 @@ impl Funds {
         };
         let earlier = self.disputes.iter().filter(reinstated);
         let earlier = sum(earlier.map(|disputed| disputed.dispute.amount));
-        let more = reported.less(refunds.plus(withdrawn).plus(earlier));
+        let more = told.less(refunds.plus(withdrawn).plus(earlier));
         if more > Minor::ZERO && self.refunds.len() < Self::MOST_REFUNDS {
             let number = self.of_sum;
             self.of_sum = number.wrapping_add(1);
@@ -864,7 +853,7 @@ impl Funds {
             return;
         }
         let out = sum(self.refunds.iter().map(|refund| refund.out));
-        let gone = out.plus(withdrawn).less(reported);
+        let gone = out.plus(withdrawn).less(told);
         let of_sum = sum(self
             .refunds
             .iter()
@@ -916,14 +905,14 @@ impl Funds {
     /// sum. The merchant gets no second event.
     fn supersede_sum(
         &mut self,
-        reported: &ProviderRefund,
+        told: &ProviderRefund,
         attempt: AttemptId,
         entries: &mut Vec<Entry>,
     ) {
-        if reported.state != RefundState::Succeeded {
+        if told.state != RefundState::Succeeded {
             return;
         }
-        let mut amount = reported.paid_out.unwrap_or(reported.amount);
+        let mut amount = told.paid_out.unwrap_or(told.amount);
         let mut reported = false;
         for i in (0..self.refunds.len().saturating_sub(1)).rev() {
             let refund = &self.refunds[i];
@@ -949,11 +938,11 @@ impl Funds {
 
     // ---- disputes --------------------------------------------------------------------------------
 
-    fn merge_dispute(&mut self, reported: &Dispute, now: Time, difference: &mut Difference) {
+    fn merge_dispute(&mut self, told: &Dispute, now: Time, difference: &mut Difference) {
         let known = self
             .disputes
             .iter()
-            .position(|known| known.dispute.id == reported.id);
+            .position(|known| known.dispute.id == told.id);
         let i = match known {
             None if self.disputes.len() >= Self::MOST => return,
             None => {
@@ -961,7 +950,7 @@ impl Funds {
                 self.disputes.push(Disputed {
                     dispute: Dispute {
                         withdrawn: Minor::ZERO,
-                        ..reported.clone()
+                        ..told.clone()
                     },
                     at: now,
                     ended_by_refund: false,
@@ -973,12 +962,11 @@ impl Funds {
             Some(i) => {
                 let known = &self.disputes[i].dispute;
                 let escalates =
-                    known.kind == DisputeKind::Inquiry && reported.kind == DisputeKind::Dispute;
+                    known.kind == DisputeKind::Inquiry && told.kind == DisputeKind::Dispute;
                 let goes_back = (known.state != DisputeState::Open
-                    && reported.state == DisputeState::Open
+                    && told.state == DisputeState::Open
                     && !escalates)
-                    || (known.kind == DisputeKind::Dispute
-                        && reported.kind == DisputeKind::Inquiry);
+                    || (known.kind == DisputeKind::Dispute && told.kind == DisputeKind::Inquiry);
                 if goes_back {
                     return;
                 }
@@ -988,24 +976,24 @@ impl Funds {
         let is_new = known.is_none();
         let disputed = &mut self.disputes[i];
         let earlier = disputed.dispute.clone();
-        if earlier.state != reported.state || earlier.kind != reported.kind {
+        if earlier.state != told.state || earlier.kind != told.kind {
             disputed.at = now;
-            difference.disputed |= reported.state == DisputeState::Open;
+            difference.disputed |= told.state == DisputeState::Open;
         }
-        if reported.state == DisputeState::Lost {
+        if told.state == DisputeState::Lost {
             disputed.ended_by_refund = false;
         }
         disputed.dispute = Dispute {
             withdrawn: earlier.withdrawn,
-            reason: reported.reason.clone().or(earlier.reason),
-            respond_by: reported.respond_by.or(earlier.respond_by),
-            at: reported.at.or(earlier.at),
-            ..reported.clone()
+            reason: told.reason.clone().or(earlier.reason),
+            respond_by: told.respond_by.or(earlier.respond_by),
+            at: told.at.or(earlier.at),
+            ..told.clone()
         };
-        let becomes_dispute = reported.kind == DisputeKind::Dispute
-            && (is_new || earlier.kind == DisputeKind::Inquiry);
+        let becomes_dispute =
+            told.kind == DisputeKind::Dispute && (is_new || earlier.kind == DisputeKind::Inquiry);
         if becomes_dispute {
-            let amount = reported.amount;
+            let amount = told.amount;
             self.book_dispute(
                 i,
                 MovementKind::DisputeOpened,
@@ -1013,11 +1001,11 @@ impl Funds {
                 &mut difference.entries,
             );
         }
-        self.set_withdrawn(i, reported.withdrawn, now, &mut difference.entries);
-        let ended = reported.state != DisputeState::Open
+        self.set_withdrawn(i, told.withdrawn, now, &mut difference.entries);
+        let ended = told.state != DisputeState::Open
             && (is_new || earlier.state == DisputeState::Open || becomes_dispute);
-        if ended && reported.kind == DisputeKind::Dispute {
-            let amount = reported.amount;
+        if ended && told.kind == DisputeKind::Dispute {
+            let amount = told.amount;
             self.book_dispute(
                 i,
                 MovementKind::DisputeClosed,
@@ -1085,16 +1073,16 @@ impl Funds {
     }
 
     /// Whether a refund that the provider lists is the withdrawal of a known dispute.
-    fn is_listed_withdrawal(&self, reported: &ProviderRefund) -> bool {
+    fn is_listed_withdrawal(&self, told: &ProviderRefund) -> bool {
         let taken = self.refunds.iter().filter(|refund| refund.is_withdrawal);
         let taken = sum(taken.map(|refund| refund.amount));
         let withdrawn = self.disputes.iter().filter(|disputed| {
             let dispute = &disputed.dispute;
-            let before = matches!((reported.at, dispute.at), (Some(at), Some(since)) if at < since);
+            let before = matches!((told.at, dispute.at), (Some(at), Some(since)) if at < since);
             dispute.listed_as_refund && dispute.withdrawn > Minor::ZERO && !before
         });
         let withdrawn = sum(withdrawn.map(|disputed| disputed.dispute.withdrawn));
-        reported.order.is_none() && reported.amount <= withdrawn.less(taken)
+        told.order.is_none() && told.amount <= withdrawn.less(taken)
     }
 
     fn book_dispute(
@@ -1147,7 +1135,7 @@ impl Funds {
 
 /// The provider's report about one refund.
 #[derive(Clone, Copy)]
-struct RefundReport<'a> {
+struct Told<'a> {
     reference: &'a str,
     state: RefundState,
     paid_out: Option<Minor>,

@@ -129,7 +129,7 @@ pub struct Invitation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotAnswered {
     /// It has been answered, or has expired.
-    #[error("the invitation can no longer be answered")]
+    #[error("the invitation cannot be answered any more")]
     Over,
     /// No usable code: unknown, used, expired or burnt.
     #[error("the consent code is wrong, used or expired")]

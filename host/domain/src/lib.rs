@@ -17,7 +17,6 @@ pub mod decline;
 pub mod delegation;
 pub mod event;
 pub mod extras;
-pub mod figures;
 pub mod funds;
 pub mod id;
 pub mod invitation;

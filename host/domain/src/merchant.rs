@@ -41,16 +41,6 @@ pub struct SetRate {
     pub at: Time,
 }
 
-impl SetRate {
-    /// Age after which a rate is reported as old.
-    pub const OLD_AFTER: Duration = Duration::from_secs(7 * 24 * 3600);
-
-    /// Whether the rate was set more than [`Self::OLD_AFTER`] ago.
-    pub fn is_old(&self, now: Time) -> bool {
-        now.since(self.at) > Self::OLD_AFTER
-    }
-}
-
 /// A known rate for a merchant, and its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quote {

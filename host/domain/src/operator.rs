@@ -1,7 +1,5 @@
 //! Operators: people and scripts that run the gateway.
 
-mod sessions;
-
 use serde::{Deserialize, Serialize};
 
 use crate::audit;
@@ -10,8 +8,6 @@ use crate::key::TokenHash;
 use crate::order::{BadText, is_name};
 use crate::text::is_blank;
 use crate::time::Time;
-
-pub use self::sessions::{MAX_QUESTIONS, MAX_SESSIONS, OperatorChange, Session};
 
 /// Permissions of an operator; each role includes the previous one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -46,12 +42,8 @@ pub struct Operator {
     /// SHA-256 of the token.
     pub hash: TokenHash,
     pub created_at: Time,
-    /// Time at which its token and its sessions expire.
+    /// Time at which its token expires.
     pub expires_at: Option<Time>,
-    /// Sessions in the console, the oldest first; some of them may have ended.
-    pub sessions: Vec<Session>,
-    /// Hash of a link that begins a session once.
-    pub sign_in_link: Option<TokenHash>,
 }
 
 /// Reason why a text cannot be an operator's name.

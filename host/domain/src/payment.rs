@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::extras::{Extras, Locale, NotesSummary};
+use crate::extras::{Extras, Locale, NotesKept};
 use crate::id::{MerchantId, PaymentId, ResellerId};
 use crate::key::Environment;
 use crate::method::MethodId;
@@ -189,8 +189,7 @@ pub struct NewPayment {
 #[serde(rename_all = "snake_case")]
 pub enum ReviewCause {
     /// The provider reported `review`: its final status ends it.
-    #[serde(rename = "vendor")]
-    Provider,
+    Vendor,
     /// The provider gave no final answer to the scheduled queries: its final status ends it.
     Silence,
     /// The merchant's risk policy.
@@ -213,7 +212,7 @@ impl ReviewCause {
     /// The wire name.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::Provider => "vendor",
+            Self::Vendor => "vendor",
             Self::Silence => "silence",
             Self::Risk => "risk",
             Self::Mismatch => "mismatch",
@@ -226,7 +225,7 @@ impl ReviewCause {
     }
 
     pub const ALL: [Self; 9] = [
-        Self::Provider,
+        Self::Vendor,
         Self::Silence,
         Self::Risk,
         Self::Mismatch,
@@ -240,7 +239,7 @@ impl ReviewCause {
     /// English sentence for people.
     pub const fn sentence(self) -> &'static str {
         match self {
-            Self::Provider => "A person at the provider checks it.",
+            Self::Vendor => "The provider has a person look at it.",
             Self::Silence => "The provider gave no answer for long.",
             Self::Risk => "The amount is over the limit of the merchant's risk policy.",
             Self::Mismatch => "Amount or currency differs from the invoice.",
@@ -252,9 +251,9 @@ impl ReviewCause {
         }
     }
 
-    /// Whether the provider's final word ends the review; otherwise only an operator does.
-    pub const fn ends_by_provider(self) -> bool {
-        matches!(self, Self::Provider | Self::Silence)
+    /// Whether the vendor's final word ends the review; otherwise only an operator does.
+    pub const fn ends_by_vendor(self) -> bool {
+        matches!(self, Self::Vendor | Self::Silence)
     }
 }
 
@@ -347,7 +346,7 @@ pub struct Payment {
     /// Whether the request set the lifetime.
     pub is_lifetime_asked: bool,
     /// Data about the merchant's notes. `None` if the request had none.
-    pub notes: Option<NotesSummary>,
+    pub notes: Option<NotesKept>,
     /// Opens the hosted page.
     pub token: Secret,
     pub status: Status,
@@ -451,11 +450,10 @@ impl Payment {
         &self,
         request: &Request,
         email_mark: Option<[u8; 32]>,
-        notes: Option<NotesSummary>,
+        notes: Option<NotesKept>,
     ) -> Option<&'static str> {
-        let metadata = |notes: Option<NotesSummary>| notes.and_then(|notes| notes.metadata_mark);
-        let description =
-            |notes: Option<NotesSummary>| notes.and_then(|notes| notes.description_mark);
+        let metadata = |notes: Option<NotesKept>| notes.and_then(|notes| notes.metadata_mark);
+        let description = |notes: Option<NotesKept>| notes.and_then(|notes| notes.description_mark);
         let lifetime = request.extras.lifetime;
         let expires_at = self.created_at.after(lifetime.duration());
         let other_lifetime =

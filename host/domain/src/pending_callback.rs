@@ -24,14 +24,14 @@ pub enum Admission {
     /// The store keeps it.
     New(Box<PendingCallback>),
     /// The store has an equal callback already.
-    AlreadyStored,
+    Kept,
     /// The account or the reference has too many.
     Full,
 }
 
 impl PendingCallback {
     /// Time that a callback waits for its reference (decisions, "Provider callbacks").
-    pub const MAX_AGE: Duration = Duration::from_secs(3600);
+    pub const KEPT_FOR: Duration = Duration::from_secs(3600);
     /// Maximum number of waiting callbacks of an account: three hours of one a second about unknown payments.
     pub const MAX_PER_ACCOUNT: u32 = 10_000;
     /// Maximum for one reference: a provider's events about one payment before the result of the start.
@@ -47,12 +47,12 @@ impl PendingCallback {
     ) -> Admission {
         let alive = || waiting.iter().filter(|each| each.is_alive(now));
         if alive().any(|each| each.report == report) {
-            Admission::AlreadyStored
+            Admission::Kept
         } else if alive().count() >= Self::MAX_PER_REFERENCE || of_account >= Self::MAX_PER_ACCOUNT
         {
             Admission::Full
         } else {
-            let until = now.after(Self::MAX_AGE);
+            let until = now.after(Self::KEPT_FOR);
             Admission::New(Box::new(Self { report, until }))
         }
     }

@@ -370,24 +370,24 @@ impl Particulars {
     /// Merges the facts of a newer report, except captures, refunds, disputes and unreadable parts. Returns the
     /// references that are new.
     pub fn learn(&mut self, newer: &Self) -> Vec<String> {
-        fn replace_if_some<T: Clone>(known: &mut Option<T>, newer: &Option<T>) {
+        fn take<T: Clone>(known: &mut Option<T>, newer: &Option<T>) {
             if newer.is_some() {
                 known.clone_from(newer);
             }
         }
-        replace_if_some(&mut self.provider_status, &newer.provider_status);
-        replace_if_some(&mut self.reason, &newer.reason);
-        replace_if_some(&mut self.fee, &newer.fee);
-        replace_if_some(&mut self.authorised_at, &newer.authorised_at);
-        replace_if_some(&mut self.captured_at, &newer.captured_at);
-        replace_if_some(&mut self.capture_before, &newer.capture_before);
-        replace_if_some(&mut self.instrument, &newer.instrument);
-        replace_if_some(&mut self.provider_url, &newer.provider_url);
-        replace_if_some(&mut self.fraud_warning, &newer.fraud_warning);
-        let free = Self::REFERENCES.saturating_sub(self.references.len());
+        take(&mut self.provider_status, &newer.provider_status);
+        take(&mut self.reason, &newer.reason);
+        take(&mut self.fee, &newer.fee);
+        take(&mut self.authorised_at, &newer.authorised_at);
+        take(&mut self.captured_at, &newer.captured_at);
+        take(&mut self.capture_before, &newer.capture_before);
+        take(&mut self.instrument, &newer.instrument);
+        take(&mut self.provider_url, &newer.provider_url);
+        take(&mut self.fraud_warning, &newer.fraud_warning);
+        let room = Self::REFERENCES.saturating_sub(self.references.len());
         let mut new: Vec<String> = Vec::new();
         for reference in &newer.references {
-            if !self.references.contains(reference) && !new.contains(reference) && new.len() < free
+            if !self.references.contains(reference) && !new.contains(reference) && new.len() < room
             {
                 new.push(reference.clone());
             }
@@ -511,7 +511,7 @@ pub struct RefundOrder {
 /// A refund that the provider has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Given {
-    /// The provider's id for it.
+    /// The vendor's id for it.
     pub reference: String,
     /// Whether the payer has it.
     pub state: RefundState,

@@ -53,7 +53,7 @@ pub struct RateTable {
 
 /// A table in euros without US dollars: no rate can be computed from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("has no rate of USD for a euro, from which all other rates are derived")]
+#[error("has no rate of USD for a euro, through which all others are made")]
 pub struct NoDollars;
 
 /// The current tables, at most one per source.

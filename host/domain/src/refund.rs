@@ -252,8 +252,8 @@ impl Refund {
     }
 
     /// Whether a provider's report is about it.
-    pub(crate) fn is_subject_of(&self, reported: &ProviderRefund) -> bool {
-        self.ordered.is_some() && reported.order == Some(self.id)
-            || self.reference.as_deref() == Some(reported.id.as_str())
+    pub(crate) fn is_told_by(&self, told: &ProviderRefund) -> bool {
+        self.ordered.is_some() && told.order == Some(self.id)
+            || self.reference.as_deref() == Some(told.id.as_str())
     }
 }

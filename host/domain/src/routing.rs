@@ -237,13 +237,13 @@ pub enum Faulty {
     #[error("two verdicts name the candidate {0}")]
     Repeated(AccountId),
     /// A candidate without a verdict.
-    #[error("the answer has no verdict about the candidate {0}")]
+    #[error("no verdict on the candidate {0}")]
     Missing(AccountId),
     /// An eligible verdict about a stale or down account.
     #[error("the candidate {0} is {1:?} and was called eligible")]
     NotOperational(AccountId, Availability),
     /// An eligible verdict although the amount is outside the account's limits.
-    #[error("{0} is called eligible, but the amount is outside its limits")]
+    #[error("the amount is outside the limits of {0}, which was called eligible")]
     OutOfLimits(AccountId),
 }
 
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn an_honest_answer_is_trusted() {
+    fn an_honest_answer_is_believed() {
         assert_eq!(
             check_verdicts(&context(100), &[says("a", true), says("b", false)]),
             Ok(())

@@ -99,8 +99,8 @@ pub fn missing(specs: &[SettingSpec], settings: &[(String, String)]) -> Vec<Sett
 pub fn unknown<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
     let known: Vec<&str> = known.collect();
     match nearest(name, known.iter().copied()) {
-        Some(nearest) => format!("is unknown: did you mean {nearest}?"),
-        None if known.is_empty() => "is unknown: its module has no settings".into(),
+        Some(nearest) => format!("is unknown: is {nearest} meant?"),
+        None if known.is_empty() => "is unknown: its module has none".into(),
         None => format!("is unknown: its module knows {}", known.join(", ")),
     }
 }
@@ -182,7 +182,7 @@ mod tests {
         }
     }
 
-    fn problem_texts(specs: &[SettingSpec], settings: &[(&str, &str)]) -> Vec<String> {
+    fn told(specs: &[SettingSpec], settings: &[(&str, &str)]) -> Vec<String> {
         let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         let settings: Vec<_> = settings.iter().map(own).collect();
         let surroundings = Surroundings {
@@ -201,16 +201,16 @@ mod tests {
             spec("base-url", SettingForm::Text),
         ];
         assert_eq!(
-            problem_texts(&specs, &[("captur", "manual")]),
-            ["the setting captur is unknown: did you mean capture?"]
+            told(&specs, &[("captur", "manual")]),
+            ["the setting captur is unknown: is capture meant?"]
         );
         assert_eq!(
-            problem_texts(&specs, &[("priority", "1")]),
+            told(&specs, &[("priority", "1")]),
             ["the setting priority is unknown: its module knows capture, base-url"]
         );
         assert_eq!(
-            problem_texts(&[], &[("priority", "1")]),
-            ["the setting priority is unknown: its module has no settings"]
+            told(&[], &[("priority", "1")]),
+            ["the setting priority is unknown: its module has none"]
         );
     }
 
@@ -263,16 +263,16 @@ mod tests {
             let specs = [spec("of", form)];
             for value in good {
                 assert_eq!(
-                    problem_texts(&specs, &[("of", value)]),
+                    told(&specs, &[("of", value)]),
                     Vec::<String>::new(),
                     "{value}"
                 );
             }
             for value in wrong {
-                let reported = problem_texts(&specs, &[("of", value)]);
+                let told = told(&specs, &[("of", value)]);
                 assert!(
-                    reported.len() == 1 && reported[0].contains("must be"),
-                    "{value}: {reported:?}"
+                    told.len() == 1 && told[0].contains("must be"),
+                    "{value}: {told:?}"
                 );
             }
         }
@@ -290,15 +290,15 @@ mod tests {
     }
 
     #[test]
-    fn a_required_setting_that_is_missing_is_reported_with_where_it_is_found() {
+    fn a_required_setting_that_is_missing_is_told_with_where_it_is_found() {
         let required = SettingSpec {
             required: true,
             ..spec("store-id", SettingForm::Text)
         };
         assert_eq!(
-            problem_texts(std::slice::from_ref(&required), &[]),
+            told(std::slice::from_ref(&required), &[]),
             ["the setting store-id is missing: found on the desk"]
         );
-        assert!(problem_texts(&[required], &[("store-id", "1")]).is_empty());
+        assert!(told(&[required], &[("store-id", "1")]).is_empty());
     }
 }

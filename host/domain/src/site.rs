@@ -36,7 +36,7 @@ pub enum BadSite {
     #[error("must have no query and no fragment")]
     Query,
     /// Not under a verified shop domain.
-    #[error("must be on a verified shop domain of the merchant")]
+    #[error("must lie under a verified shop domain of the merchant")]
     Unverified,
 }
 

@@ -35,7 +35,7 @@ pub enum WorkKind {
     Unreadable,
     /// The provider's early fraud warning.
     FraudWarning,
-    /// A merchant's own exchange rate that was not renewed in time.
+    /// A merchant's own exchange rate that is old.
     RateOld,
 }
 
@@ -79,11 +79,9 @@ impl WorkKind {
 /// Identity of an item: at most one open item of a payment has the same key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct WorkKey {
-    /// For an item about no attempt, an id derived from its subject.
     pub attempt: AttemptId,
     pub kind: WorkKind,
-    /// Id of the refund or dispute, or the currency of an old rate; empty if the item is about the attempt's
-    /// money as a whole.
+    /// Id of the refund or dispute; empty if the item is about the attempt's money as a whole.
     pub subject: String,
 }
 
@@ -97,8 +95,7 @@ pub struct WorkItem {
     pub merchant: Option<MerchantId>,
     pub order_id: Option<String>,
     pub environment: Environment,
-    /// `None` if it is about no account.
-    pub account: Option<AccountId>,
+    pub account: AccountId,
     /// Amount owed or disputed, in minor units.
     pub amount: Minor,
     /// The provider's code.

@@ -166,7 +166,7 @@ fn run<E: Embedder>(
             Ok(Err(why)) => why,
             Err(_) => "the applier panicked".into(),
         };
-        tracing::error!(%why, "the disk failed: the store is closed and opened again");
+        tracing::error!(%why, "the disk failed: the store is closed and tried again");
         opener.fail(&why);
         // The reopened database may contain the group that was being written, and the stream has not seen it.
         shared.commits.cut_off();
@@ -268,11 +268,11 @@ impl<E: Embedder> Writer<'_, E> {
         let mut settles: Vec<Settle> = Vec::new();
         loop {
             let begun = !settles.is_empty();
-            let has_capacity = settles.len() < GROUP
+            let room = settles.len() < GROUP
                 && self.rows.len() < GROUP_ROWS
                 && self.rows.bytes() < GROUP_BYTES;
-            match self.shared.inbox.next(begun, has_capacity) {
-                Next::Job(job) if !begun => match self.opener.check_space() {
+            match self.shared.inbox.next(begun, room) {
+                Next::Job(job) if !begun => match self.opener.room() {
                     Ok(()) => settles.push(self.apply(job)),
                     Err(full) => job.refuse(Fault::Unavailable(full.to_string())),
                 },
@@ -331,7 +331,7 @@ impl<E: Embedder> Writer<'_, E> {
     /// Appends a group to the log and returns once it is on disk.
     fn log(&mut self, number: u64, made: &Made) -> std::io::Result<()> {
         let ended = |checkpoint::Ended| std::io::Error::other("the database is not on the disk");
-        if !self.journal.fits(made) {
+        if !self.journal.has_room(made) {
             // The new epoch overwrites the other file, so the database must first have that file's groups; then
             // the epoch that ends here is checkpointed.
             self.memtable.hurry();

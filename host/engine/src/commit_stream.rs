@@ -118,7 +118,7 @@ pub struct Subscription {
 
 impl Subscription {
     /// Takes the oldest group from the queue. `None` if the queue is empty.
-    pub fn pop(&mut self) -> Option<Commit> {
+    pub fn take(&mut self) -> Option<Commit> {
         let commit = self.groups.try_recv().ok()?;
         self.state.waiting.fetch_sub(commit.cost, Ordering::SeqCst);
         Some(commit)

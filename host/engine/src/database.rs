@@ -59,9 +59,7 @@ impl<S: State> Database<S> {
 
 /// Message for callers while the disk fails.
 pub(crate) fn failing(why: &str) -> String {
-    format!(
-        "the disk failed ({why}); check its space and health; the store continues automatically"
-    )
+    format!("the disk failed ({why}); see to its space and health, the store goes on by itself")
 }
 
 /// The database, shared by the readers and the applier. A reader holds the lock during its read.
@@ -189,13 +187,14 @@ impl<E: Embedder> DatabaseOpener<E> {
     ///
     /// # Errors
     /// The disk is full, or the file system does not report its free space.
-    pub(crate) fn check_space(&self) -> io::Result<()> {
+    pub(crate) fn room(&self) -> io::Result<()> {
         let free = (self.free_bytes)(&self.descriptor)?;
         if free < RESERVE {
             return Err(io::Error::new(
                 io::ErrorKind::StorageFull,
                 format!(
-                    "the disk is full: {} MiB are left, {} MiB must stay free; free space, and the store continues automatically",
+                    "the disk is full: {} MiB are left, {} MiB have to stay free; make room, the \
+                     store goes on by itself",
                     free >> 20,
                     RESERVE >> 20
                 ),
@@ -250,7 +249,7 @@ impl<E: Embedder> DatabaseOpener<E> {
                 }
                 Ok(opened) => {
                     metrics::counter!("kassette_store_recoveries_total").increment(1);
-                    tracing::warn!("the disk accepts writes again: the store continues");
+                    tracing::warn!("the disk takes writes again: the store goes on");
                     return match self.show(opened) {
                         Ok(writable) => Reopened::Open(Box::new(writable)),
                         Err(error) => Reopened::Lost(error.to_string()),
@@ -268,8 +267,7 @@ impl<E: Embedder> DatabaseOpener<E> {
     }
 
     fn attempt(&self) -> Result<Opened<E::State>, OpenError> {
-        self.check_space()
-            .map_err(OpenError::io(self.folder.path()))?;
+        self.room().map_err(OpenError::io(self.folder.path()))?;
         self.embedder.open(&self.folder)
     }
 }

@@ -144,7 +144,7 @@ impl<S: State> Reader<S> {
         let counter = Arc::clone(&slices);
         let mut run = move || {
             while Arc::strong_count(&counter) > 1 {
-                let read = with_view(&database, |view| {
+                let read = look(&database, |view| {
                     let read = slice(view);
                     stats.read(name, view.touched());
                     read
@@ -190,7 +190,7 @@ impl<S: State> Reader<S> {
 }
 
 /// Runs a closure on a view of the rows. No group becomes visible during it.
-fn with_view<S: State, T>(
+fn look<S: State, T>(
     database: &Shared<S>,
     look: impl FnOnce(&View<'_, S::Shown>) -> Result<T, Fault>,
 ) -> Result<T, Fault> {
@@ -400,7 +400,7 @@ impl<E: Embedder> Engine<E> {
         let patience = self.reader.patience;
         // The next start recovers from the log what the database lacks.
         let Ok(how) = timeout(patience, self.applier.end()).await else {
-            tracing::error!("the disk hangs: the store was not closed");
+            tracing::error!("the disk hangs: the store was left as it is");
             return Err(Fault::Stopping);
         };
         let (database, folder) = (Arc::clone(&self.reader.database), Arc::clone(&self.folder));
@@ -415,7 +415,7 @@ impl<E: Embedder> Engine<E> {
             let is_whole = is_closed && matches!(database, Database::Open(..));
             drop_quietly(database);
             if is_whole && let Err(error) = write_snapshot(&folder) {
-                tracing::warn!(%error, "the snapshot for the next start was not written");
+                tracing::warn!(%error, "no snapshot is left for the next start");
             }
             folder.release()
         })
@@ -429,8 +429,8 @@ impl<E: Embedder> Engine<E> {
 
 /// Fault for the caller of a read when the disk hangs.
 fn hangs() -> Fault {
-    tracing::error!("the disk hangs: a read was aborted");
-    Fault::Unavailable("the disk hangs; check its health; the store continues automatically".into())
+    tracing::error!("the disk hangs: a read was given up");
+    Fault::Unavailable("the disk hangs; see to its health, the store goes on by itself".into())
 }
 
 /// Writes the engine's probe row.

@@ -66,7 +66,7 @@ pub enum OpenError {
     },
     /// Something in the folder cannot be read back as it was written.
     #[error(
-        "{} is damaged ({detail}): keep a copy of the folder, list the lost rows and bytes with `kassette verify`, and restore the latest backup for which `kassette verify FILE` finds no error with `kassette restore`", .path.display()
+        "{} is damaged ({detail}): keep a copy of the folder, see with `kassette verify` which rows and bytes are lost, and bring the latest backup that `kassette verify FILE` finds whole back with `kassette restore`", .path.display()
     )]
     Damaged {
         /// The folder.
@@ -88,7 +88,7 @@ pub enum OpenError {
     )]
     NotDurable,
     /// The operating system provided no randomness, thread or descriptor, or the first rows could not be made.
-    #[error("the operating system refused a resource that the store needs: {0}")]
+    #[error("the system refused what a store needs: {0}")]
     System(String),
     /// The engine's user rejected the contents.
     #[error("{0}")]

@@ -32,7 +32,7 @@ impl Folder {
     ///
     /// # Errors
     /// Another process has locked it, or the file system reports an error.
-    pub fn create_and_lock(path: PathBuf, cache_bytes: u64) -> Result<Self, OpenError> {
+    pub fn take(path: PathBuf, cache_bytes: u64) -> Result<Self, OpenError> {
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
@@ -70,7 +70,7 @@ impl Folder {
 }
 
 /// Folder in which a new store is built before it replaces `store`.
-pub(crate) fn rebuild_folder(store: &Path) -> PathBuf {
+pub(crate) fn beside(store: &Path) -> PathBuf {
     let mut name = store.file_name().unwrap_or_default().to_owned();
     name.push(".rebuilding");
     store.with_file_name(name)
@@ -81,10 +81,10 @@ pub(crate) fn rebuild_folder(store: &Path) -> PathBuf {
 /// # Errors
 /// The file system reports an error.
 pub fn remove_leftovers(store: &Path) -> io::Result<()> {
-    let rebuilt = rebuild_folder(store);
-    match fs::remove_dir_all(&rebuilt) {
+    let beside = beside(store);
+    match fs::remove_dir_all(&beside) {
         Ok(()) => {
-            tracing::warn!(folder = %rebuilt.display(), "the remains of an unfinished rebuild are removed");
+            tracing::warn!(folder = %beside.display(), "what an unfinished rebuild left behind is removed");
             Ok(())
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -94,7 +94,7 @@ pub fn remove_leftovers(store: &Path) -> io::Result<()> {
 
 /// Locks a file, with retries. A lock can outlive a killed process for a moment: a child that the process has
 /// forked shares its files until it runs its own program.
-pub(crate) fn lock_with_retries(file: &File) -> Result<(), TryLockError> {
+pub(crate) fn take(file: &File) -> Result<(), TryLockError> {
     let until = Instant::now() + LOCK_WAIT;
     loop {
         match file.try_lock() {
@@ -115,7 +115,7 @@ fn lock(path: &Path) -> Result<File, OpenError> {
         .write(true)
         .open(path.join(LOCK))
         .map_err(io)?;
-    match lock_with_retries(&lock) {
+    match take(&lock) {
         Ok(()) => Ok(lock),
         Err(TryLockError::WouldBlock) => Err(OpenError::Locked {
             path: path.to_owned(),

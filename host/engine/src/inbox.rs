@@ -105,9 +105,9 @@ impl<S: State> Inbox<S> {
         drop(dropped);
     }
 
-    /// Waits for the next step. `begun` and `has_capacity` say whether the current group has operations and whether it can
+    /// Waits for the next step. `begun` and `room` say whether the current group has operations and whether it can
     /// take more.
-    pub(crate) fn next(&self, begun: bool, has_capacity: bool) -> Next<S> {
+    pub(crate) fn next(&self, begun: bool, room: bool) -> Next<S> {
         let mut state = self.state.lock();
         loop {
             if let Some(why) = &state.failed {
@@ -120,7 +120,7 @@ impl<S: State> Inbox<S> {
             {
                 continue;
             }
-            if has_capacity && let Some(job) = state.jobs.pop_front() {
+            if room && let Some(job) = state.jobs.pop_front() {
                 state.begins_at = None;
                 return Next::Job(job);
             }

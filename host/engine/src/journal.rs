@@ -117,7 +117,7 @@ impl Journal {
     }
 
     /// Whether a group fits into the current epoch.
-    pub(crate) fn fits(&self, made: &Made) -> bool {
+    pub(crate) fn has_room(&self, made: &Made) -> bool {
         self.end + length(made) <= FILE_BYTES
     }
 
@@ -135,7 +135,7 @@ impl Journal {
         Ok(was_used)
     }
 
-    /// Appends a group. The caller has checked [`fits`](Self::fits) or has just rotated.
+    /// Appends a group. The caller has checked [`has_room`](Self::has_room) or has just rotated.
     pub(crate) fn append(&mut self, number: u64, made: &Made) -> io::Result<()> {
         let Self { record, .. } = self;
         record.clear();
@@ -318,7 +318,7 @@ mod tests {
 
     fn append(journal: &mut Journal, number: u64, length: usize) {
         let made = made(number, length);
-        if !journal.fits(&made) {
+        if !journal.has_room(&made) {
             journal.rotate().unwrap();
         }
         journal.append(number, &made).unwrap();

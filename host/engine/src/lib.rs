@@ -66,9 +66,7 @@ pub use memtable::Memtable;
 pub use number::{GROUP, PROBE, decode as number_in};
 pub use open::{Opened, Opening};
 pub use operation::Operation;
-pub use rebuild::{
-    Bulk, Rebuild, RebuildError, Stage, StageHook, always, disk_bytes, holds_a_database,
-};
+pub use rebuild::{Bulk, GoOn, Rebuild, RebuildError, Stage, always, disk_bytes, holds_a_database};
 pub use rows::{Made, Rows, Touched};
 pub use segment::SEGMENT_BYTES;
 pub use span::{Key, Order, Span, Written};

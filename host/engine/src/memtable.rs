@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_cannot_be_read_is_reported_in_either_direction() {
+    fn a_row_that_cannot_be_read_is_told_in_either_direction() {
         let key = |at: u8| IVec::from(&[b'k', at]);
         let row = |at: u8| Ok((key(at), Some(IVec::from(&[at]))));
         let broken = || Err(sled::Error::ReportableBug("broken".into()));

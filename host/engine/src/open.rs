@@ -214,7 +214,7 @@ fn settle_conf(path: &Path) -> io::Result<()> {
         return Ok(());
     }
     if !found.is_empty() {
-        tracing::warn!("`conf` of the store was damaged and is written again");
+        tracing::warn!("`conf` of the store was damaged and is written anew");
     }
     // What sled writes for our settings.
     let text = format!("segment_size: {SEGMENT_BYTES}\nuse_compression: false\nversion: 0.34\n");
@@ -363,7 +363,7 @@ fn take_from_log(
     let Some(last) = log.map(|(_, last)| last).filter(|_| taken.peek().is_some()) else {
         return Ok(());
     };
-    tracing::info!(groups = last - after, "changes are read from the log");
+    tracing::info!(groups = last - after, "changes are taken from the log");
     let mut rows = EpochRows::new();
     rows.extend(taken.flat_map(|group| group.rows.iter().cloned()));
     memtable::put(db, &rows, || {})

@@ -15,7 +15,7 @@ use sled::{Db, IVec};
 
 use crate::durable::{ACKNOWLEDGED, GroupNumberFile};
 use crate::fault::{Fault, OpenError};
-use crate::folder::{Folder, LOCK, rebuild_folder, remove_leftovers};
+use crate::folder::{Folder, LOCK, beside, remove_leftovers};
 use crate::memtable::{EpochRows, put};
 use crate::number;
 use crate::open::open_database;
@@ -34,7 +34,7 @@ pub enum RebuildError {
     Open(#[from] OpenError),
     /// The file system cannot exchange the two folders atomically.
     #[error(
-        "{} cannot be exchanged with another folder in one step, so nothing was changed: move the data directory to a file system that can, such as ext4, xfs or btrfs, with nothing mounted below it", .0.display()
+        "{} cannot be exchanged with a folder beside it in one step, so nothing was changed: move the data directory to a file system that can, such as ext4, xfs or btrfs, with nothing mounted below it", .0.display()
     )]
     NoExchange(PathBuf),
     /// The database could not read or write a row.
@@ -76,7 +76,7 @@ impl Stage {
 }
 
 /// Called at each stage; an error stops the rebuild. For tests.
-pub type StageHook<'a> = &'a dyn Fn(Stage) -> Result<(), RebuildError>;
+pub type GoOn<'a> = &'a dyn Fn(Stage) -> Result<(), RebuildError>;
 
 /// Always continues.
 ///
@@ -91,7 +91,7 @@ pub struct Rebuild {
     /// The folder of the future store, locked.
     target: Folder,
     /// The folder in which the store is built.
-    replacement: Folder,
+    beside: Folder,
 }
 
 impl Rebuild {
@@ -109,18 +109,15 @@ impl Rebuild {
     /// # Errors
     /// The file system reports an error.
     pub fn on_trial(target: Folder) -> Result<Self, RebuildError> {
-        let path = rebuild_folder(target.path());
+        let path = beside(target.path());
         remove_leftovers(target.path()).map_err(RebuildError::io(&path))?;
-        let replacement = target.aside(path)?;
-        Ok(Self {
-            target,
-            replacement,
-        })
+        let beside = target.aside(path)?;
+        Ok(Self { target, beside })
     }
 
     /// Tests the exchange with the two lock files, which are empty, and reverts it.
     fn try_exchange(&self) -> Result<(), RebuildError> {
-        let locks = [&self.replacement, &self.target].map(|folder| folder.path().join(LOCK));
+        let locks = [&self.beside, &self.target].map(|folder| folder.path().join(LOCK));
         for _ in 0..2 {
             exchange(&locks[0], &locks[1])
                 .map_err(|error| not_exchanged(self.target.path(), error))?;
@@ -136,7 +133,7 @@ impl Rebuild {
         &self,
         fill: impl FnOnce(&mut Bulk<'_>) -> Result<(), E>,
     ) -> Result<Db, E> {
-        let db = open_database(&self.replacement).map_err(RebuildError::from)?;
+        let db = open_database(&self.beside).map_err(RebuildError::from)?;
         let mut bulk = Bulk::new(&db);
         fill(&mut bulk)?;
         let written = bulk
@@ -144,7 +141,7 @@ impl Rebuild {
             .and_then(|()| db.flush().map_err(Fault::database));
         written.map_err(RebuildError::from)?;
         drop(db);
-        Ok(open_database(&self.replacement).map_err(RebuildError::from)?)
+        Ok(open_database(&self.beside).map_err(RebuildError::from)?)
     }
 
     /// Runs a part of the rebuild, and removes the new store if it fails.
@@ -164,7 +161,7 @@ impl Rebuild {
     /// Removes the new store, and the target folder if no store was in it.
     fn abandon(self) {
         let empty_target = (!holds_a_database(self.target.path())).then_some(&self.target);
-        for folder in [&self.replacement].into_iter().chain(empty_target) {
+        for folder in [&self.beside].into_iter().chain(empty_target) {
             if let Err(error) = fs::remove_dir_all(folder.path()) {
                 tracing::warn!(folder = %folder.path().display(), %error, "an abandoned store is still there");
             }
@@ -175,38 +172,38 @@ impl Rebuild {
     ///
     /// # Errors
     /// The file system or the database reports an error. The old or the new store is then in place, complete.
-    pub fn finish(self, db: Db, on_stage: StageHook<'_>) -> Result<(), RebuildError> {
-        let io = RebuildError::io(self.replacement.path());
-        on_stage(Stage::Filled)?;
+    pub fn finish(self, db: Db, go_on: GoOn<'_>) -> Result<(), RebuildError> {
+        let io = RebuildError::io(self.beside.path());
+        go_on(Stage::Filled)?;
         db.flush().map_err(Fault::database)?;
         let last_group = number::last_group(&db)?;
         drop(db);
-        let mut files = self.replacement.files().map_err(&io)?;
+        let mut files = self.beside.files().map_err(&io)?;
         files
             .checkpoint(last_group)
             .and_then(|()| {
-                GroupNumberFile::open(self.replacement.path(), ACKNOWLEDGED)?.write(last_group)
+                GroupNumberFile::open(self.beside.path(), ACKNOWLEDGED)?.write(last_group)
             })
             .map_err(&io)?;
-        for file in files_under(self.replacement.path()).map_err(&io)? {
+        for file in files_under(self.beside.path()).map_err(&io)? {
             File::open(file)
                 .and_then(|file| file.sync_all())
                 .map_err(&io)?;
         }
-        File::open(self.replacement.path())
+        File::open(self.beside.path())
             .and_then(|folder| folder.sync_all())
             .map_err(&io)?;
-        on_stage(Stage::Synced)?;
-        exchange(self.replacement.path(), self.target.path())
+        go_on(Stage::Synced)?;
+        exchange(self.beside.path(), self.target.path())
             .map_err(|error| not_exchanged(self.target.path(), error))?;
-        on_stage(Stage::Exchanged)?;
+        go_on(Stage::Exchanged)?;
         if let Some(parent) = self.target.path().parent().filter(|parent| parent.is_dir()) {
             File::open(parent)
                 .and_then(|folder| folder.sync_all())
                 .map_err(RebuildError::io(parent))?;
         }
-        on_stage(Stage::Settled)?;
-        fs::remove_dir_all(self.replacement.path()).map_err(&io)
+        go_on(Stage::Settled)?;
+        fs::remove_dir_all(self.beside.path()).map_err(&io)
     }
 }
 
@@ -309,14 +306,11 @@ mod tests {
     fn a_file_system_without_exchange_is_named_with_what_to_do() {
         let target = Path::new("/data/store");
         for error in [Errno::INVAL, Errno::NOSYS, Errno::OPNOTSUPP, Errno::XDEV] {
-            let message = not_exchanged(target, error).to_string();
-            assert!(
-                message.contains("/data/store cannot be exchanged"),
-                "{message}"
-            );
-            assert!(message.contains("move the data directory"), "{message}");
+            let told = not_exchanged(target, error).to_string();
+            assert!(told.contains("/data/store cannot be exchanged"), "{told}");
+            assert!(told.contains("move the data directory"), "{told}");
         }
-        let message = not_exchanged(target, Errno::NOSPC).to_string();
-        assert!(message.contains("No space left"), "{message}");
+        let told = not_exchanged(target, Errno::NOSPC).to_string();
+        assert!(told.contains("No space left"), "{told}");
     }
 }

@@ -67,7 +67,7 @@ pub(crate) fn settle_tail(folder: &Path) -> io::Result<()> {
         database => database?,
     };
     // This is also sled's own lock: a worker of an engine that was just closed may still write.
-    crate::folder::lock_with_retries(&database)?;
+    crate::folder::take(&database)?;
     durable_write::trust(&database)?;
     if let Some(heads) = read(folder)? {
         heads
@@ -198,7 +198,7 @@ fn read(folder: &Path) -> io::Result<Option<Vec<HeadAt>>> {
         is_right.then(|| heads.iter().map(head_at).collect())?
     });
     if heads.is_none() {
-        tracing::warn!("`{NAME}` of the store cannot be decoded and is ignored");
+        tracing::warn!("`{NAME}` of the store does not read back and is left out");
     }
     Ok(heads)
 }

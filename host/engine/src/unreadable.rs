@@ -21,7 +21,7 @@ const BLOBS: &str = "blobs";
 /// Bytes of a segment, in the file and in the log.
 const SEGMENT: u64 = SEGMENT_BYTES as u64;
 /// Description of a record with a wrong checksum.
-const ALTERED: &str = "cannot be decoded";
+const ALTERED: &str = "does not read back as it was written";
 
 /// A range of damaged bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -240,7 +240,7 @@ fn check_database(
             file: DATABASE.to_owned(),
             bytes: first.start..last.end,
             what: format!(
-                "the file ends at byte {length}, {} records of pages were before or after this position",
+                "the file ends at byte {length}, {} records of pages stood up to here or behind that",
                 cut_off.len()
             ),
         });
@@ -306,7 +306,7 @@ impl<'b> Snapshot<'b> {
             if from.is_empty() {
                 break;
             }
-            match read_array::<1>(from)? {
+            match take::<1>(from)? {
                 // A removed page. Its record has no content and is not read.
                 [0] => {
                     take_position(from)?;
@@ -315,7 +315,7 @@ impl<'b> Snapshot<'b> {
                 // A complete page and its changes since.
                 [count] => {
                     for _ in 0..count {
-                        records.push(Record::read(page, from)?);
+                        records.push(Record::take(page, from)?);
                     }
                 }
             }
@@ -324,19 +324,19 @@ impl<'b> Snapshot<'b> {
     }
 }
 
-fn read_array<const N: usize>(from: &mut &[u8]) -> Option<[u8; N]> {
+fn take<const N: usize>(from: &mut &[u8]) -> Option<[u8; N]> {
     let (taken, rest) = from.split_first_chunk()?;
     *from = rest;
     Some(*taken)
 }
 
 fn take_position(from: &mut &[u8]) -> Option<i64> {
-    read_array(from).map(i64::from_le_bytes)
+    take(from).map(i64::from_le_bytes)
 }
 
 /// Offset in `db`, and the number of the blob if the record has one.
 fn take_pointer(from: &mut &[u8]) -> Option<(u64, Option<i64>)> {
-    match read_array::<1>(from)? {
+    match take::<1>(from)? {
         [0] => Some((take_number(from)?, None)),
         [1] => Some((take_number(from)?, Some(take_position(from)?))),
         _ => None,
@@ -355,7 +355,7 @@ struct Record {
 }
 
 impl Record {
-    fn read(page: u64, from: &mut &[u8]) -> Option<Self> {
+    fn take(page: u64, from: &mut &[u8]) -> Option<Self> {
         let position = take_position(from)?;
         let (at, blob) = take_pointer(from)?;
         Some(Self {
@@ -415,7 +415,7 @@ mod tests {
     const LONG: &[u8] = b"long";
 
     fn opened(path: &Path) -> Result<Db, OpenError> {
-        open_database(&Folder::create_and_lock(path.to_owned(), 8 << 20)?)
+        open_database(&Folder::take(path.to_owned(), 8 << 20)?)
     }
 
     fn text(row: u32) -> Vec<u8> {
@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flipped_bit_is_reported_with_the_record_that_holds_it_and_no_other_bit_is() {
+    fn a_flipped_bit_is_told_with_the_record_that_holds_it_and_no_other_bit_is() {
         let (_folder, path) = made();
         assert_eq!(unreadable(&path).unwrap(), []);
         let database = path.join(DATABASE);
@@ -480,15 +480,15 @@ mod tests {
                     assert_eq!(found.len(), 1, "{at}: {found:?}");
                     assert_eq!(found[0].file, DATABASE);
                     assert!(found[0].bytes.contains(&at), "{at}: {found:?}");
-                    let finding = format!("a record of page {page} {ALTERED}");
-                    assert_eq!(found[0].what, finding);
+                    let told = format!("a record of page {page} {ALTERED}");
+                    assert_eq!(found[0].what, told);
                 }
             }
         }
     }
 
     #[test]
-    fn what_is_reported_is_what_sled_cannot_read() {
+    fn what_is_told_is_what_sled_cannot_read() {
         let (_folder, path) = made();
         let database = path.join(DATABASE);
         let bytes = fs::read(&database).unwrap();
@@ -496,7 +496,7 @@ mod tests {
             let text = text(row);
             let places = bytes.windows(ROW).enumerate();
             let places = places.filter(|(_, window)| *window == text);
-            let mut finding = 0;
+            let mut told = 0;
             for (at, _) in places {
                 let at = at as u64 + ROW as u64 / 2;
                 let (found, reads) = flipped(&database, at, || {
@@ -505,9 +505,9 @@ mod tests {
                     (found, opened(&path).is_ok_and(reads))
                 });
                 assert_eq!(found.is_empty(), reads, "{row} at {at}: {found:?}");
-                finding += found.len();
+                told += found.len();
             }
-            assert!(finding > 0, "a place of row {row} is in use");
+            assert!(told > 0, "a place of row {row} is in use");
         }
     }
 
@@ -524,16 +524,13 @@ mod tests {
         let refused = flipped(&database, at, || opened(&path).err().unwrap());
         assert!(fs::read(&database).unwrap() == before, "sled wrote to it");
         let place = first.at..first.at + first.length;
-        let finding = format!("bytes {} to {} of `db`", place.start, place.end - 1);
-        assert!(
-            refused.to_string().contains(&finding),
-            "{refused}, {place:?}"
-        );
+        let told = format!("bytes {} to {} of `db`", place.start, place.end - 1);
+        assert!(refused.to_string().contains(&told), "{refused}, {place:?}");
         opened(&path).unwrap();
     }
 
     #[test]
-    fn a_page_with_a_file_of_its_own_is_recognized_by_that() {
+    fn a_page_with_a_file_of_its_own_is_told_by_that() {
         let (_folder, path) = made();
         let (_, records) = snapshot(&path);
         let blobs: Vec<i64> = records.iter().filter_map(|record| record.blob).collect();
@@ -541,7 +538,7 @@ mod tests {
             panic!("{blobs:?}")
         };
         let name = format!("{BLOBS}/{blob}");
-        let finding = |what: &str, bytes: Range<u64>| Unreadable {
+        let told = |what: &str, bytes: Range<u64>| Unreadable {
             file: name.clone(),
             bytes,
             what: what.to_owned(),
@@ -550,14 +547,14 @@ mod tests {
         let length = fs::metadata(&file).unwrap().len();
         let found = flipped(&file, length / 2, || unreadable(&path).unwrap());
         let what = format!("the file {ALTERED}");
-        assert_eq!(found, [finding(&what, 0..length)]);
+        assert_eq!(found, [told(&what, 0..length)]);
         fs::remove_file(file).unwrap();
         let found = unreadable(&path).unwrap();
-        assert_eq!(found, [finding("the file is missing", 0..0)]);
+        assert_eq!(found, [told("the file is missing", 0..0)]);
     }
 
     #[test]
-    fn a_file_that_was_cut_short_is_reported_with_where_it_ends() {
+    fn a_file_that_was_cut_short_is_told_with_where_it_ends() {
         let (_folder, path) = made();
         let (_, records) = snapshot(&path);
         let inline = records.into_iter().filter(|record| !record.is_blob());
@@ -572,7 +569,7 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_that_was_used_anew_is_not_reported() {
+    fn a_segment_that_was_used_anew_is_not_told() {
         let (_folder, path) = made();
         let database = File::options()
             .read(true)
@@ -594,7 +591,7 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_or_a_mark_that_does_not_read_back_is_reported() {
+    fn a_snapshot_or_a_mark_that_does_not_read_back_is_told() {
         let (_folder, path) = made();
         let (_, name) = newest_snapshot(&path).unwrap().unwrap();
         let length = fs::metadata(path.join(&name)).unwrap().len();

@@ -37,9 +37,9 @@ impl Callers {
         let mut answers = Answers(settles);
         match self.0.get() {
             Some(runtime) if answers.0.len() >= WORTH_A_TASK => {
-                runtime.spawn(async move { answers.send_replies() });
+                runtime.spawn(async move { answers.give() });
             }
-            _ => answers.send_replies(),
+            _ => answers.give(),
         }
     }
 }
@@ -49,7 +49,7 @@ struct Answers(Vec<Settle>);
 
 impl Answers {
     /// Sends the remaining replies.
-    fn send_replies(&mut self) {
+    fn give(&mut self) {
         for settle in self.0.drain(..) {
             settle(Ok(()));
         }
@@ -59,7 +59,7 @@ impl Answers {
 /// Sends the remaining replies if a runtime that has ended drops the task without running it.
 impl Drop for Answers {
     fn drop(&mut self) {
-        self.send_replies();
+        self.give();
     }
 }
 

@@ -30,7 +30,7 @@ pub enum Exposed {
     Owned(u32),
     /// The group or others may read a secret.
     #[error(
-        "holds a secret and may be read by group or others (mode {0:03o}); run chmod 600 on it, or chmod 640 if root owns it and its group is the service's, or mount it with such a mode"
+        "holds a secret and may be read by group or others (mode {0:03o}); run chmod 600 on it, or chmod 640 where it is root's and its group the service's, or mount it with such a mode"
     )]
     Read(u32),
     /// The permissions could not be read.

@@ -7,4 +7,4 @@ pub mod durable_write;
 mod new_file;
 
 pub use access::{Exposed, Holds, ServiceUser, judge, judge_as};
-pub use new_file::{NewFile, Replaced, replace, write};
+pub use new_file::{NewFile, write};

@@ -23,10 +23,10 @@ impl NewFile {
     /// Creates a temporary file with the given mode, in the folder of `path`.
     ///
     /// # Errors File system errors, or a path without a file name.
-    pub fn create_next_to(path: &Path, mode: u32) -> io::Result<Self> {
+    pub fn beside(path: &Path, mode: u32) -> io::Result<Self> {
         let name = path
             .file_name()
-            .ok_or_else(|| io::Error::other("this is not a valid file name"))?;
+            .ok_or_else(|| io::Error::other("this is no name for a file"))?;
         let mut prefix = OsString::from(".");
         prefix.push(name);
         prefix.push(".");
@@ -48,14 +48,6 @@ impl NewFile {
     /// # Errors File system errors. The old file then remains, unless only the sync of the folder has failed.
     pub fn replace(self) -> io::Result<File> {
         self.keep(|file, path| file.persist(path))
-    }
-
-    fn replace_visibly(self) -> io::Result<Replaced> {
-        self.file.as_file().sync_all()?;
-        let persisted = self.file.persist(&self.path);
-        persisted.map_err(|error| error.error)?;
-        let synced = File::open(folder_of(&self.path)).and_then(|folder| folder.sync_all());
-        Ok(synced.map_or_else(Replaced::NotSynced, |()| Replaced::Durably))
     }
 
     /// Like [`NewFile::replace`], but never replaces a file.
@@ -91,27 +83,9 @@ impl Write for NewFile {
 ///
 /// # Errors File system errors. The old file then remains, unless only the sync of the folder has failed.
 pub fn write(path: &Path, mode: u32, bytes: &[u8]) -> io::Result<()> {
-    let mut file = NewFile::create_next_to(path, mode)?;
+    let mut file = NewFile::beside(path, mode)?;
     file.write_all(bytes)?;
     file.replace().map(drop)
-}
-
-/// Result of [`replace`].
-#[derive(Debug)]
-#[must_use]
-pub enum Replaced {
-    Durably,
-    /// The file has its new content, but may have the old one again after a power cut: the sync of the folder failed.
-    NotSynced(io::Error),
-}
-
-/// Like [`write`], for callers whose own state must match the file even if the sync of the folder fails.
-///
-/// # Errors File system errors. The old file then remains.
-pub fn replace(path: &Path, mode: u32, bytes: &[u8]) -> io::Result<Replaced> {
-    let mut file = NewFile::create_next_to(path, mode)?;
-    file.write_all(bytes)?;
-    file.replace_visibly()
 }
 
 fn folder_of(path: &Path) -> &Path {
@@ -174,10 +148,7 @@ mod tests {
     fn a_name_aside_cannot_be_known_in_advance() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ready.json");
-        let (one, other) = (
-            NewFile::create_next_to(&path, 0o600),
-            NewFile::create_next_to(&path, 0o600),
-        );
+        let (one, other) = (NewFile::beside(&path, 0o600), NewFile::beside(&path, 0o600));
         let aside = names(folder.path());
         assert_eq!(aside.len(), 2);
         let pid = std::process::id().to_string();
@@ -194,16 +165,13 @@ mod tests {
     fn what_turns_up_meanwhile_is_only_replaced_where_that_is_asked_for() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("backup");
-        let new = NewFile::create_next_to(&path, 0o600).unwrap();
+        let new = NewFile::beside(&path, 0o600).unwrap();
         symlink("nowhere", &path).unwrap();
         let refused = new.keep_new().unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(fs::read_link(&path).unwrap(), Path::new("nowhere"));
         assert_eq!(names(folder.path()), ["backup"]);
-        NewFile::create_next_to(&path, 0o600)
-            .unwrap()
-            .replace()
-            .unwrap();
+        NewFile::beside(&path, 0o600).unwrap().replace().unwrap();
         assert!(fs::symlink_metadata(&path).unwrap().is_file());
     }
 }

@@ -63,7 +63,7 @@ impl Gateway {
             };
             let Some(pause) = pause else {
                 count("failed");
-                tracing::error!(alert = kind, error = %why, "an alert was not accepted and is not sent again");
+                tracing::error!(alert = kind, error = %why, "an alert was not taken: no further try is made");
                 return;
             };
             tracing::warn!(

@@ -8,7 +8,7 @@ use kassette_domain::provider::{QueryPurpose, Report};
 use kassette_store::{About, Fault, Stepped, Task};
 
 use crate::Gateway;
-use crate::provider_calls::QueryAnswer;
+use crate::vendor::QueryAnswer;
 
 /// Minimum time between two queries about the same attempt if payers cause them, or if notices cause them
 /// after several queries in a row.

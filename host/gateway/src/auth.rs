@@ -71,7 +71,7 @@ impl UsedKeys {
         }
     }
 
-    pub(crate) fn drain(&self) -> Vec<(TokenHash, Time)> {
+    pub(crate) fn take(&self) -> Vec<(TokenHash, Time)> {
         self.keys.lock().drain().collect()
     }
 }
@@ -158,7 +158,7 @@ impl Gateway {
 
     /// Writes the recorded last-used times of keys to the store.
     pub(crate) async fn flush_seen(&self) -> Result<(), Fault> {
-        let seen = self.inner.seen.drain();
+        let seen = self.inner.seen.take();
         if seen.is_empty() {
             return Ok(());
         }

@@ -14,13 +14,13 @@ use kassette_domain::provider::{
 use kassette_domain::time::Time;
 use kassette_domain::work::{WorkKey, WorkKind};
 use kassette_runtime::{CallError, Sampled};
-use kassette_store::{About, CallbackStored, Fault, Stepped};
+use kassette_store::{About, Fault, KeptCallback, Stepped};
 
 use crate::Gateway;
 use crate::apply::Applied;
 use crate::modules::{Access, Provider};
 use crate::permits::Kind;
-use crate::provider_calls::QueryAnswer;
+use crate::vendor::QueryAnswer;
 
 /// Maximum number of captures of unknown attempts, per day and account, that get a separate work item
 /// (decisions, "Unknown money").
@@ -291,14 +291,14 @@ impl Gateway {
         source: NoticeSource,
     ) -> Result<(), NotStored> {
         for notice in notices {
-            self.store_notice(account, notice, source).await?;
+            self.take(account, notice, source).await?;
         }
         Ok(())
     }
 
     /// Stores one notice about an attempt of the account. Notices about attempts of other accounts are only
     /// logged.
-    async fn store_notice(
+    async fn take(
         &self,
         account: &AccountId,
         notice: Notice,
@@ -325,8 +325,8 @@ impl Gateway {
                     // Ignored if unverified: each would cause a request to the provider.
                     (false, false) if source != NoticeSource::Provider => {}
                     (false, false) => {
-                        let reported = (notice.reference, notice.report);
-                        self.unknown(account, id, reported).await?;
+                        let told = (notice.reference, notice.report);
+                        self.unknown(account, id, told).await?;
                     }
                 }
             }
@@ -364,7 +364,7 @@ impl Gateway {
         id: AttemptId,
         (reference, report): (Option<String>, Option<Report>),
     ) -> Result<(), NotStored> {
-        let has_report = report.is_some();
+        let is_told = report.is_some();
         let report = match report {
             Some(report) => Some(report),
             None => match self.ask_about_unknown(account, id, reference).await {
@@ -397,15 +397,10 @@ impl Gateway {
         };
         let now = self.now();
         let number = self.inner.unknown_captures.lock().count(account, now);
-        let particulars = &report.particulars;
+        let told = &report.particulars;
         let object = format!("capture {}", report.reference);
         let mut references = vec![report.reference.clone()];
-        references.extend(
-            particulars
-                .captures
-                .iter()
-                .map(|capture| capture.id.clone()),
-        );
+        references.extend(told.captures.iter().map(|capture| capture.id.clone()));
         references.dedup();
         let kind = MovementKind::Captured;
         let movement = Movement {
@@ -422,9 +417,9 @@ impl Gateway {
             amount: report.received,
             currency: report.currency.clone(),
             provider_references: references,
-            occurred_at: particulars.captured_at.unwrap_or(now),
+            occurred_at: told.captured_at.unwrap_or(now),
             booked_at: now,
-            source: if has_report {
+            source: if is_told {
                 Source::Notification
             } else {
                 Source::Query
@@ -436,8 +431,7 @@ impl Gateway {
                 kind: WorkKind::Unknown,
                 subject: report.reference.clone(),
             },
-            account: Some(account.clone()),
-            merchant: None,
+            account: account.clone(),
             amount: report.received,
             currency: report.currency,
             received: report.received,
@@ -495,11 +489,11 @@ impl Gateway {
         }
         let now = self.now();
         for attempt in &aggregate.attempts {
-            let mut was_notified = false;
+            let mut told = false;
             for reference in &attempt.references {
-                was_notified |= unproved.remove(&attempt.account, reference, now);
+                told |= unproved.take(&attempt.account, reference, now);
             }
-            if was_notified {
+            if told {
                 let ask = Step::AskAt {
                     attempt: attempt.id,
                     at: now,
@@ -522,13 +516,13 @@ impl Gateway {
         report: Option<Report>,
     ) -> Result<(), NotStored> {
         let store = self.store();
-        let stored = store
+        let kept = store
             .keep_callback(account.clone(), reference, report.clone(), self.now())
             .await?;
-        match stored {
-            CallbackStored::Stored => Ok(()),
-            CallbackStored::Known(id) => Ok(self.apply_notice(id, report).await?),
-            CallbackStored::Full => Err(NotStored::Full),
+        match kept {
+            KeptCallback::Kept => Ok(()),
+            KeptCallback::Known(id) => Ok(self.apply_notice(id, report).await?),
+            KeptCallback::Full => Err(NotStored::Full),
         }
     }
 

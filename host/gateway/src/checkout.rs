@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kassette_domain::attempt::{Attempt, AttemptState};
 use kassette_domain::brand::Logo;
-use kassette_domain::extras::{Description, NotesSummary};
+use kassette_domain::extras::{Description, NotesKept};
 use kassette_domain::id::{AttemptId, MerchantId, PaymentId};
 use kassette_domain::key::TokenHash;
 use kassette_domain::lifecycle::{PaymentAggregate, Step, Via};
@@ -97,8 +97,7 @@ impl Gateway {
         } else {
             Vec::new()
         };
-        let is_described =
-            |notes: NotesSummary| notes.description_mark.is_some() && !notes.is_erased;
+        let is_described = |notes: NotesKept| notes.description_mark.is_some() && !notes.is_erased;
         let description = if payment.notes.is_some_and(is_described) {
             let mut notes = self.store().notes(vec![payment.id]).await?;
             notes
@@ -203,7 +202,7 @@ impl Gateway {
             match tokio::time::timeout(RETURN_WAIT, asking).await {
                 Ok(asked) => settled = asked??,
                 Err(_) => {
-                    tracing::info!(attempt.id = %id, "a payer returned before the provider had a result")
+                    tracing::info!(attempt.id = %id, "a payer came back before the vendor knew")
                 }
             }
         }

@@ -65,15 +65,14 @@ impl fmt::Display for SettingsFile {
 
 /// Returns everything that [`Gateway::configure`] would reject in these files; needs no gateway. Checks that
 /// need a module are skipped if the module, or all of `modules`, is missing. Calls modules, which takes
-/// milliseconds each if a module is interpreted. Settings may also refer to the accounts in `other_accounts`.
+/// milliseconds each if a module is interpreted. Settings may also refer to the accounts in `beside`.
 pub fn settings_problems(
     settings: &Settings,
-    other_accounts: &[AccountId],
+    beside: &[AccountId],
     modules: Option<&dyn Modules>,
 ) -> Vec<SettingsProblem> {
     let is_account = |id: &str| {
-        let known =
-            |id: &AccountId| settings.accounts.contains_key(id) || other_accounts.contains(id);
+        let known = |id: &AccountId| settings.accounts.contains_key(id) || beside.contains(id);
         AccountId::parse(id).is_ok_and(|id| known(&id))
     };
     let methods = settings.methods.iter().flat_map(|(method, own)| {
@@ -220,9 +219,7 @@ pub(crate) fn acceptance(gateway: &Arc<Inner>) -> Acceptance {
         let settings = Arc::clone(&gateway.configured.load().settings);
         match violation(&settings, module) {
             None => Ok(()),
-            Some(problem) => Err(format!(
-                "it does not accept the current settings: {problem}"
-            )),
+            Some(problem) => Err(format!("it does not take what is configured: {problem}")),
         }
     })
 }

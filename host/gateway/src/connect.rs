@@ -133,12 +133,12 @@ pub enum ConnectError {
     /// Counted against the code.
     #[error("proof: is not HMAC-SHA256 of challenge, newline and site origin, keyed with the code")]
     WrongProof,
-    #[error("live payments are no longer approved for this merchant")]
+    #[error("live payments are not approved for this merchant any more")]
     NotLiveApproved,
     #[error("the site does not prove that it is the shop's: {0}")]
     NoControl(NoControl),
     #[error(
-        "this code was tried {} times; request a new one from the operator",
+        "the site was asked {} times for this code; ask the operator for a new one",
         ConnectCode::MAX_FETCHES
     )]
     AskedTooOften,
@@ -241,7 +241,7 @@ impl Gateway {
     /// See [`ConnectError`].
     pub async fn connect(&self, claim: ConnectClaim) -> Result<Connected, ConnectError> {
         let outcome = self.exchange(&claim).await;
-        let outcome_label = match &outcome {
+        let told = match &outcome {
             Ok(_) => "connected",
             Err(ConnectError::CodeRefused) => "code_refused",
             Err(ConnectError::UnderWay { .. }) => "under_way",
@@ -249,8 +249,7 @@ impl Gateway {
             Err(ConnectError::NoControl(_) | ConnectError::AskedTooOften) => "no_control",
             Err(_) => "failed",
         };
-        metrics::counter!("kassette_connect_exchanges_total", "outcome" => outcome_label)
-            .increment(1);
+        metrics::counter!("kassette_connect_exchanges_total", "outcome" => told).increment(1);
         if let Ok(Connected { connection, .. }) = &outcome {
             tracing::info!(
                 merchant.id = connection.merchant.0, site = %connection.origin,
@@ -358,7 +357,6 @@ impl Gateway {
             created_at: now,
             created_by: EndpointCreator::Key(key.id),
             off: Vec::new(),
-            disabled_by: None,
         };
         let audited = audited(code, &key, &endpoint, site);
         let webhook_url = endpoint.url.clone();

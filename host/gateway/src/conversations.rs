@@ -112,7 +112,7 @@ impl Gateway {
     /// Writes the queued conversations. If the store does not accept them, they are lost, and metrics count
     /// them.
     pub(crate) async fn write_conversations(&self) {
-        let batches = self.inner.conversations.0.lock().waiting.take_batches(1);
+        let batches = self.inner.conversations.0.lock().waiting.take(1);
         self.append("conversations", batches, count).await;
     }
 }
@@ -135,11 +135,11 @@ mod tests {
     /// A callback of this size and time, with the module's result.
     fn callback(bytes: usize, at: u64, read: Result<bool, CallbackFailure>) -> Conversation {
         Conversation {
-            slot: Slot::of_provider("acme").unwrap(),
+            slot: Slot::of_provider("vendor").unwrap(),
             digest: Digest([1; 32]),
             payment: None,
             account: AccountFacts {
-                id: AccountId::parse("provider-live").unwrap(),
+                id: AccountId::parse("vendor-live").unwrap(),
                 environment: Environment::Live,
                 now: Time::from_millis(at),
                 callback_url: String::new(),
@@ -184,14 +184,14 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_bounded_in_bytes_and_makes_space_when_it_is_taken() {
+    fn what_waits_is_bounded_in_bytes_and_makes_room_when_it_is_taken() {
         let conversations = Conversations::default();
         let put = |bytes| conversations.put(&callback(bytes, 0, Ok(true)));
         assert_eq!(put(MOST), Err("dropped"), "one alone");
         let large = MOST - 2048;
         let taken = (0..1000).take_while(|_| put(large) == Ok(())).count();
         assert!((32..40).contains(&taken), "{taken}");
-        conversations.0.lock().waiting.take_batches(1);
+        conversations.0.lock().waiting.take(1);
         assert_eq!(put(large), Ok(()));
     }
 }

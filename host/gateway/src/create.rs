@@ -53,7 +53,7 @@ pub enum CreateError {
     /// Above the merchant's limit.
     #[error("amount: is over the limit for one payment")]
     OverLimit,
-    #[error("return_url: must be on a verified shop domain of the merchant")]
+    #[error("return_url: must lie under a verified shop domain of the merchant")]
     UnverifiedReturnUrl,
     #[error("expires_in: must be at most {most} seconds")]
     LivesTooLong { most: u64 },
@@ -64,7 +64,7 @@ pub enum CreateError {
     NotEligible(&'static str),
     #[error(transparent)]
     Store(#[from] Fault),
-    #[error("the operating system returned no random bytes")]
+    #[error("no randomness from the operating system")]
     Random,
 }
 
@@ -88,7 +88,7 @@ impl CreateError {
 }
 
 /// Logs at debug level why a payment was refused before routing.
-fn log_refused(merchant: &Merchant, environment: Environment, refused: &CreateError) {
+fn tell_refused(merchant: &Merchant, environment: Environment, refused: &CreateError) {
     if matches!(
         refused,
         CreateError::NoRate(_) | CreateError::TooSmall | CreateError::OverLimit
@@ -132,13 +132,12 @@ impl Gateway {
         let (now, environment) = (self.now(), request.environment);
         let checked = self.checked(request, &merchant, now).await;
         let (new, decision) =
-            checked.inspect_err(|refused| log_refused(&merchant, environment, refused))?;
+            checked.inspect_err(|refused| tell_refused(&merchant, environment, refused))?;
         let created = self.store().create(new, authority, now).await?;
         if let Created::New(payment) = &created {
             if let Some(decision) = decision {
                 self.record_decision(decision.for_payment(Some(payment.id)));
             }
-            self.count_created(payment);
             let environment = payment.environment.as_str();
             metrics::counter!("kassette_payments_created_total", "environment" => environment)
                 .increment(1);
@@ -256,7 +255,7 @@ impl Gateway {
                 Ok(first.map(decision))
             }
             Err(barred) => {
-                self.log_why_refused(method, &question).await;
+                self.tell_why_not(method, &question).await;
                 Err(CreateError::NotEligible(barred.words()))
             }
         }

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_cannot_report_is_never_remembered() {
+    fn a_store_that_cannot_tell_is_never_remembered() {
         let cache = VersionedCache::default();
         cache.put(7, None, &Arc::new(()));
         assert_eq!(cache.get(&7, Some(0)), None);

@@ -97,7 +97,7 @@ impl Gateway {
     }
 
     /// Logs at debug level why a method was refused.
-    pub(crate) async fn log_why_refused(&self, method: MethodId, question: &RankRequest<'_>) {
+    pub(crate) async fn tell_why_not(&self, method: MethodId, question: &RankRequest<'_>) {
         if tracing::enabled!(tracing::Level::DEBUG)
             && let Ok(explanation) = self.explain_method(method, question).await
         {

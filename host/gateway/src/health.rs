@@ -215,13 +215,13 @@ impl Gateway {
         let said = match health.unwell {
             None | Some(UnhealthyReason::Misconfigured) => return troubles,
             Some(UnhealthyReason::Unchecked) => "nothing recent is known of it",
-            Some(UnhealthyReason::Provider) => "its provider reports it",
-            Some(UnhealthyReason::NoAnswer) => "its provider did not answer in time",
-            Some(UnhealthyReason::Module) => "its module failed when it was queried",
+            Some(UnhealthyReason::Vendor) => "its vendor says so",
+            Some(UnhealthyReason::NoAnswer) => "its vendor did not answer in time",
+            Some(UnhealthyReason::Module) => "its module failed when it was asked",
             Some(UnhealthyReason::Calls) => "calls that payments needed failed",
         };
         troubles.push(match (health.unwell, health.detail.as_str()) {
-            (Some(UnhealthyReason::Provider | UnhealthyReason::Module), detail)
+            (Some(UnhealthyReason::Vendor | UnhealthyReason::Module), detail)
                 if !detail.is_empty() =>
             {
                 format!("{said}: {detail}")
@@ -312,12 +312,11 @@ impl Gateway {
         let answer = tokio::time::timeout(deadline, module.health(&access)).await;
         let (found, detail) = match answer {
             Ok(Ok(Condition::Operational)) => (None, String::new()),
-            Ok(Ok(Condition::Degraded(why))) => (
-                Some((Availability::Degraded, UnhealthyReason::Provider)),
-                why,
-            ),
+            Ok(Ok(Condition::Degraded(why))) => {
+                (Some((Availability::Degraded, UnhealthyReason::Vendor)), why)
+            }
             Ok(Ok(Condition::Down(why))) => {
-                (Some((Availability::Down, UnhealthyReason::Provider)), why)
+                (Some((Availability::Down, UnhealthyReason::Vendor)), why)
             }
             Ok(Err(CallError::Timeout)) | Err(_) => {
                 let silent = (Availability::Down, UnhealthyReason::NoAnswer);
@@ -336,26 +335,26 @@ impl Gateway {
             .inner
             .measured
             .probed(account, found, &detail, self.now());
-        log_change(account, change, &detail);
+        tell(account, change, &detail);
     }
 
     pub(crate) fn note_call(&self, account: &AccountId, call: CallSample) {
         let change = self.inner.measured.call(account, call, self.now());
-        log_change(account, change, "");
+        tell(account, change, "");
     }
 }
 
 /// Logs that an account became unhealthy or healthy again: once per change, regardless of the number of
 /// probes.
-fn log_change(account: &AccountId, change: Option<HealthState>, detail: &str) {
+fn tell(account: &AccountId, change: Option<HealthState>, detail: &str) {
     match change {
         None => {}
         Some((_, None)) => {
-            tracing::info!(provider.id = %account, "the provider account works again");
+            tracing::info!(provider.id = %account, "the provider account is well again");
         }
         Some((status, Some(why))) => tracing::warn!(
             provider.id = %account, provider.state = status.as_str(), provider.reason = why.as_str(),
-            probe.detail = %detail, "the provider account has a problem"
+            probe.detail = %detail, "the provider account is not well"
         ),
     }
 }

@@ -11,12 +11,14 @@ use kassette_domain::money::Minor;
 use kassette_domain::movement::{Bucket, Effect, Movement, MovementKind, Source};
 use kassette_domain::order::IdempotencyKey;
 use kassette_domain::time::Time;
-use kassette_store::{About, Booking, Fault, LedgerState, Stepped};
+use kassette_store::{About, Booking, Fault, LedgerState, Listed, MovementFilter, Paging, Stepped};
 
 use crate::Gateway;
 
 /// How often the closing time of the ledger is advanced.
 const CLOSE_EVERY: Duration = Duration::from_secs(60);
+/// Number of movements read per page.
+const AT_ONCE: usize = 100;
 
 /// A correction: a movement that an operator books and no provider reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +51,7 @@ pub enum Corrected {
 /// Reason why nothing was booked.
 #[derive(Debug, thiserror::Error)]
 pub enum CorrectionError {
-    #[error("provider_id: the account does not exist")]
+    #[error("provider_id: there is no such account")]
     NoAccount,
     #[error("payment_id: the payment has no attempt at the account")]
     NoPayment,
@@ -71,17 +73,6 @@ pub struct BalanceOf {
     /// `None` for money of a payment that the store does not know.
     pub merchant: Option<MerchantId>,
     pub currency: String,
-}
-
-impl BalanceOf {
-    pub(crate) fn of_movement(movement: Movement) -> Self {
-        Self {
-            environment: movement.environment,
-            account: movement.account,
-            merchant: movement.merchant,
-            currency: movement.currency,
-        }
-    }
 }
 
 /// Sums of one day.
@@ -125,9 +116,6 @@ impl Gateway {
                 Err(fault) => {
                     tracing::warn!(error = %fault, "the closing time of the ledger was not moved");
                 }
-            }
-            if let Err(fault) = self.keep_closed_sums().await {
-                tracing::warn!(error = %fault, "the sums of the ledger are behind: the next day book reads more");
             }
             self.clock().wait_until(self.now().after(CLOSE_EVERY)).await;
         }
@@ -229,6 +217,90 @@ impl Gateway {
     pub async fn confirm_clock(&self, audited: Audited) -> Result<Option<LedgerState>, Fault> {
         self.store().confirm_clock(audited, self.now()).await
     }
+
+    /// Sums of days, the oldest day first: a row for each day, account, merchant and currency with a
+    /// movement on that day. `days` are the times at which the days begin, with the end of the last one.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn day_sums(
+        &self,
+        filter: MovementFilter,
+        days: &[Time],
+    ) -> Result<Vec<DaySums>, Fault> {
+        let Some(end) = days.last().copied() else {
+            return Ok(Vec::new());
+        };
+        let filter = MovementFilter {
+            since: None,
+            until: Some(end),
+            ..filter
+        };
+        let mut balances: BTreeMap<BalanceOf, i128> = BTreeMap::new();
+        let mut rows: BTreeMap<(usize, BalanceOf), DaySums> = BTreeMap::new();
+        let mut cursor = None;
+        loop {
+            let paging = Paging {
+                limit: AT_ONCE,
+                cursor,
+            };
+            let Listed::Page(page) = self.store().movements(filter.clone(), paging).await? else {
+                return Err(Fault::Corrupt("a list's own cursor".into()));
+            };
+            for movement in page.items {
+                count(&mut balances, &mut rows, days, movement);
+            }
+            cursor = page.next;
+            if cursor.is_none() {
+                break;
+            }
+            // Lets other tasks run between two pages.
+            tokio::task::yield_now().await;
+        }
+        Ok(rows.into_values().collect())
+    }
+}
+
+/// Adds a movement. Movements arrive in the order of their booking times.
+fn count(
+    balances: &mut BTreeMap<BalanceOf, i128>,
+    rows: &mut BTreeMap<(usize, BalanceOf), DaySums>,
+    days: &[Time],
+    movement: Movement,
+) {
+    let amount = i128::from(movement.amount.0);
+    let effect = match movement.effect {
+        Effect::In => amount,
+        Effect::Out => -amount,
+        Effect::None => 0,
+    };
+    let of = BalanceOf {
+        environment: movement.environment,
+        account: movement.account,
+        merchant: movement.merchant,
+        currency: movement.currency,
+    };
+    let balance = balances.entry(of.clone()).or_default();
+    let opening = *balance;
+    *balance += effect;
+    let begun = days.partition_point(|day| *day <= movement.booked_at);
+    let Some(day) = begun.checked_sub(1) else {
+        return;
+    };
+    let row = rows.entry((day, of.clone())).or_insert_with(|| DaySums {
+        day,
+        of,
+        opening,
+        closing: opening,
+        sums: BTreeMap::new(),
+    });
+    row.closing += effect;
+    let signed = if movement.kind == MovementKind::Correction {
+        effect
+    } else {
+        amount
+    };
+    *row.sums.entry(movement.kind).or_default() += signed;
 }
 
 /// Compares a request with the correction that its key booked before.
@@ -261,6 +333,53 @@ fn replayed(asked: &CorrectionAsked, known: Movement) -> Result<Corrected, Corre
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn movement(at: u64, kind: MovementKind, effect: Effect, amount: u64) -> Movement {
+        let account = AccountId::parse("sandbox-test").unwrap();
+        Movement {
+            id: MovementId::derived(&account, &at.to_string(), kind, 0),
+            account,
+            environment: Environment::Test,
+            merchant: Some(MerchantId(1)),
+            payment: None,
+            attempt: None,
+            kind,
+            effect,
+            bucket: Some(Bucket::Own),
+            from_bucket: None,
+            amount: Minor(amount),
+            currency: "EUR".to_owned(),
+            provider_references: Vec::new(),
+            occurred_at: Time::from_secs(at),
+            booked_at: Time::from_secs(at),
+            source: Source::Query,
+        }
+    }
+
+    #[test]
+    fn a_day_opens_with_the_balance_of_all_movements_before_it() {
+        let days = [100, 200, 300].map(Time::from_secs);
+        let (mut balances, mut rows) = (BTreeMap::new(), BTreeMap::new());
+        for movement in [
+            movement(50, MovementKind::Captured, Effect::In, 8000),
+            movement(100, MovementKind::Refunded, Effect::Out, 3000),
+            movement(250, MovementKind::Correction, Effect::Out, 6000),
+            movement(260, MovementKind::Correction, Effect::In, 500),
+            movement(270, MovementKind::DisputeOpened, Effect::None, 100),
+        ] {
+            count(&mut balances, &mut rows, &days, movement);
+        }
+        let rows: Vec<_> = rows
+            .into_values()
+            .map(|row| (row.day, row.opening, row.closing, row.sums))
+            .collect();
+        let first = BTreeMap::from([(MovementKind::Refunded, 3000)]);
+        let second = BTreeMap::from([
+            (MovementKind::Correction, -5500),
+            (MovementKind::DisputeOpened, 100),
+        ]);
+        assert_eq!(rows, [(0, 8000, 5000, first), (1, 5000, -500, second)]);
+    }
 
     #[test]
     fn amounts_keep_their_sign_and_two_decimals() {

@@ -6,15 +6,13 @@
 //! | module | contents |
 //! |---|---|
 //! | `auth`, `create`, `methods`, `start`, `checkout`, `callback`, `operator_acts`, `refunds`, `connect` | one use case each |
-//! | `console` | operators' sessions in the console |
 //! | `reseller` | requests that a reseller makes for merchants, and the merchants' consent |
 //! | `rates` | tables of exchange rates from all sources |
-//! | `old_rates` | work items about merchants' own rates that were not renewed |
 //! | `routing`, `routing_records` | candidates, the verdicts of a method's module about them, and the routing log |
 //! | `conversations` | calls to provider modules, recorded in the routing log |
 //! | `trials` | versions on trial next to the active one: shadow, canary |
 //! | `replay` | repeats recorded decisions with another version, setting or policy |
-//! | `provider_calls` | calls to a provider module, with metrics and time limits |
+//! | `vendor` | calls to a provider module, with metrics and time limits |
 //! | `apply` | applies reports: the only path from a provider's answer into the store |
 //! | `modules`, `wasm` | the interface to the modules, and its implementation over the runtime |
 //! | `directory_cache` | cache of keys, merchants, resellers, delegations and endpoints |
@@ -24,8 +22,7 @@
 //! | `keyed_lock`, `reconcile`, `workers` | one task per payment at a time, due actions, background tasks |
 //! | `permits` | limits on concurrent calls to providers |
 //! | `alerts` | messages to the operators' alert service |
-//! | `ledger`, `ledger_sums` | closing time and corrections of the ledger; its sums by day |
-//! | `watch`, `figures`, `review_index` | metrics and log lines for operators; figures of the overview; index of payments in review |
+//! | `watch`, `review_index` | metrics and log lines for operators; index of payments in review |
 //!
 //! Work that has started to call a provider always runs to its end: it runs in a separate task that continues
 //! when the caller hangs up, and shutdown waits for it.
@@ -41,23 +38,18 @@ pub mod clock;
 mod configure;
 mod configured;
 pub mod connect;
-pub mod console;
 mod conversations;
 pub mod create;
 mod directory_cache;
 pub mod explain;
-mod figures;
 pub mod health;
 mod keyed_lock;
 pub mod ledger;
-mod ledger_sums;
 pub mod methods;
 pub mod modules;
 pub mod nonces;
-mod old_rates;
 pub mod operator_acts;
 mod permits;
-mod provider_calls;
 mod rates;
 mod read;
 mod reconcile;
@@ -72,6 +64,7 @@ pub mod shared_modules;
 pub mod start;
 pub mod trials;
 mod unproved_notices;
+mod vendor;
 pub mod wasm;
 mod watch;
 pub mod webhooks;
@@ -122,10 +115,8 @@ use crate::configured::Configured;
 use crate::connect::Connecting;
 use crate::conversations::Conversations;
 use crate::directory_cache::DirectoryCache;
-use crate::figures::LocalFigures;
 use crate::health::Measured;
 use crate::keyed_lock::KeyedLock;
-use crate::ledger_sums::ClosedSums;
 use crate::limits::FREQUENT_LINES_PER_SECOND;
 use crate::modules::Modules;
 use crate::permits::ProviderPermits;
@@ -155,7 +146,6 @@ struct Inner {
     clock: Arc<dyn Clock>,
     configured: ArcSwap<Configured>,
     rates: ArcSwap<RateTables>,
-    listed_rates: old_rates::ListedRates,
     /// Held during a change of settings, so that only one runs at a time.
     configuring: tokio::sync::Mutex<()>,
     /// Accounts that operators have switched off, from the last read.
@@ -180,9 +170,6 @@ struct Inner {
     routing_records: RoutingRecords,
     conversations: Conversations,
     trials: LocalTrials,
-    figures: LocalFigures,
-    /// Sums of the closed part of the ledger.
-    closed_sums: tokio::sync::Mutex<ClosedSums>,
     /// Allows one replay at a time.
     replays: Arc<Semaphore>,
     /// Cancelled when replays must end.
@@ -283,7 +270,6 @@ impl Gateway {
             clock,
             configured: ArcSwap::from_pointee(configured),
             rates: ArcSwap::default(),
-            listed_rates: old_rates::ListedRates::default(),
             configuring: tokio::sync::Mutex::default(),
             switches: ArcSwap::default(),
             directory: DirectoryCache::default(),
@@ -304,8 +290,6 @@ impl Gateway {
             routing_records: RoutingRecords::default(),
             conversations: Conversations::default(),
             trials: LocalTrials::default(),
-            figures: LocalFigures::default(),
-            closed_sums: tokio::sync::Mutex::default(),
             replays: Arc::new(Semaphore::new(1)),
             end_replays: CancellationToken::new(),
             deliverer,
@@ -384,7 +368,7 @@ impl Gateway {
             aggregate, change, ..
         } = &stepped
         {
-            self.log_change(aggregate, change).await;
+            self.tell_of(aggregate, change).await;
             self.count_resolved(aggregate, &change.resolved);
             if let Some(due) = aggregate.due_at() {
                 self.inner.alarm.due(due);

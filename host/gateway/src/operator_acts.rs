@@ -16,7 +16,7 @@ use crate::Gateway;
 
 /// Maximum number of attempts that are closed before one cancel. A payment has few attempts, and a provider
 /// whose attempts never close must not keep the loop running.
-const MAX_CLOSED_ATTEMPTS: usize = 8;
+const VENDORS_MOST: usize = 8;
 
 /// Reason why nothing was done.
 #[derive(Debug, thiserror::Error)]
@@ -30,14 +30,14 @@ pub enum DecideError {
     NotCancellable(String),
     /// Pending refunds or open disputes about the money prevent the approval. Contains their ids.
     #[error(
-        "a refund is pending or a dispute is open; list their ids in \"despite\" to approve anyway"
+        "a refund is pending or a dispute is open; list their ids in \"despite\" to approve all the same"
     )]
     DespiteNeeded(Vec<String>),
     /// The amount to accept is not below the invoice amount.
     #[error("accept: is for amounts below the invoice's, or in another currency")]
     AcceptsTooMuch,
     /// The platform fee of an accepted amount cannot be computed.
-    #[error("no usable exchange rate for {0}")]
+    #[error("there is no usable exchange rate for {0}")]
     NoRate(String),
     /// An open attempt could not be closed with certainty.
     #[error(
@@ -148,7 +148,8 @@ impl Gateway {
                 Ok(Decided::Waiting)
             }
             _ => Err(DecideError::Conflict(format!(
-                "the decision lapsed: the provider did not do the required step, or the money has changed since the decision; the payment is {}",
+                "the decision lapsed: the provider did not do what it needs, or the money is not what was \
+                 decided upon; the payment is {}",
                 payment.status.as_str()
             ))),
         }
@@ -303,7 +304,7 @@ impl Gateway {
         let aggregate = self.store().aggregate(about.clone()).await?;
         let aggregate = aggregate.ok_or(DecideError::NotFound)?;
         let last = aggregate.attempts.last().ok_or_else(|| {
-            DecideError::Conflict("no provider knows an attempt of the payment".to_owned())
+            DecideError::Conflict("the payment has no attempt that a provider knows of".to_owned())
         })?;
         let matters = |attempt: &&Attempt| {
             attempt.is_open() || attempt.net().is_some() || attempt.id == last.id
@@ -366,7 +367,7 @@ impl Gateway {
     ) -> Result<PaymentAggregate, DecideError> {
         let by_api = matches!(act, Act::CancelByApi(_));
         let _guard = self.inner.payment_locks.lock(payment).await;
-        for _ in 0..MAX_CLOSED_ATTEMPTS {
+        for _ in 0..VENDORS_MOST {
             let step = Step::Act(act.clone());
             let about = About::Payment(payment);
             match self.step(about, step, audited.clone()).await? {

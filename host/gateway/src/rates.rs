@@ -52,7 +52,7 @@ impl Gateway {
             rates.date = %of.date,
             rates.currencies = Currency::ALL.len() - missing.len(),
             rates.missing = missing.join(" "),
-            "exchange rates were applied"
+            "exchange rates were taken over"
         );
     }
 
@@ -94,7 +94,7 @@ impl Gateway {
         });
         tracing::info!(
             rates.source = source.as_str(),
-            "exchange rates are no longer used"
+            "exchange rates are not used any more"
         );
     }
 }

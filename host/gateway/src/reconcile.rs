@@ -30,7 +30,7 @@ pub const WAITING_MOST: usize = 10_000;
 pub const IN_TEST_MOST: usize = 4_096;
 /// Number of queries in a row that notices may cause, because a provider sends a handful of notices per
 /// payment.
-const MAX_NOTICE_QUERIES: u8 = 5;
+const LOOKS_IN_A_ROW: u8 = 5;
 /// Maximum number of actions in one run for one payment: a capture, closing the remaining attempts, a last
 /// query, expiry, and some for callbacks in between. Remaining actions stay due.
 const ACTIONS_MOST: usize = 8;
@@ -81,7 +81,7 @@ impl Default for Reconciler {
 impl Reconciler {
     /// Number of payments that the worker may claim now. Test payments do not reduce it, because they have
     /// their own limit.
-    pub(crate) fn capacity(&self) -> usize {
+    pub(crate) fn room(&self) -> usize {
         let running = self.running.lock();
         let others = running.of.len().saturating_sub(running.in_test);
         RECONCILED_AT_ONCE.saturating_sub(others)
@@ -97,10 +97,10 @@ impl Reconciler {
         }
     }
 
-    pub(crate) async fn wait_for_capacity(&self) {
+    pub(crate) async fn has_room(&self) {
         loop {
             let ended = self.ended.notified();
-            if self.capacity() > 0 {
+            if self.room() > 0 {
                 return;
             }
             ended.await;
@@ -396,7 +396,7 @@ impl Gateway {
             "outcome" => outcome, "environment" => aggregate.payment.environment.as_str()
         )
         .increment(1);
-        tracing::info!(attempt.id = %id, capture.outcome = outcome, "a capture was requested");
+        tracing::info!(attempt.id = %id, capture.outcome = outcome, "a capture was asked for");
         Ok(after)
     }
 
@@ -440,7 +440,7 @@ impl QueryState {
     fn in_a_row_at(&self, now: Time) -> u8 {
         let passed = now.since(self.began).as_secs() / QUERY_EVERY.as_secs();
         let passed = u8::try_from(passed).unwrap_or(u8::MAX);
-        self.in_a_row.min(MAX_NOTICE_QUERIES).saturating_sub(passed)
+        self.in_a_row.min(LOOKS_IN_A_ROW).saturating_sub(passed)
     }
 }
 
@@ -481,7 +481,7 @@ impl QueryThrottle {
     pub(crate) fn next(&mut self, attempt: AttemptId, now: Time) -> Time {
         self.of.get_mut(&attempt).map_or(now, |ask| {
             ask.again |= ask.running;
-            if ask.in_a_row_at(now) < MAX_NOTICE_QUERIES {
+            if ask.in_a_row_at(now) < LOOKS_IN_A_ROW {
                 now
             } else {
                 ask.began.after(QUERY_EVERY).max(now)
@@ -497,9 +497,9 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn test_payments_take_no_capacity_and_no_permit_of_live_ones() {
+    async fn test_payments_take_no_room_and_no_permit_of_live_ones() {
         let reconciler = Arc::new(Reconciler::default());
-        let capacity = reconciler.capacity();
+        let room = reconciler.room();
         let id = |number: usize| PaymentId::from_bytes((number as u128).to_be_bytes());
         let left_alone = Arc::new(Mutex::new(0));
         for number in 0..IN_TEST_MOST + 100 {
@@ -517,13 +517,13 @@ mod tests {
         while *left_alone.lock() < 100 {
             tokio::task::yield_now().await;
         }
-        assert_eq!(reconciler.capacity(), capacity);
+        assert_eq!(reconciler.room(), room);
         let live = id(usize::MAX);
         assert!(reconciler.begin(live, Some(Time::default())));
-        assert_eq!(reconciler.capacity(), capacity - 1);
+        assert_eq!(reconciler.room(), room - 1);
         assert!(reconciler.permit(live, Environment::Live).await.is_some());
         reconciler.running.lock().remove(live);
-        assert_eq!(reconciler.capacity(), capacity);
+        assert_eq!(reconciler.room(), room);
     }
 
     #[tokio::test]
@@ -541,7 +541,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_is_checked_once_at_a_time_and_once_in_five_seconds() {
+    fn an_attempt_is_looked_at_once_at_a_time_and_once_in_five_seconds() {
         let (mut throttle, id) = (QueryThrottle::default(), AttemptId::from_bytes([1; 16]));
         let at = |second: u64| Time::from_secs(1000 + second);
         assert!(throttle.begin(id, true, at(0)));
@@ -553,7 +553,7 @@ mod tests {
     }
 
     #[test]
-    fn a_notice_during_a_check_asks_for_another() {
+    fn a_notice_during_a_look_asks_for_another() {
         let (mut throttle, id) = (QueryThrottle::default(), AttemptId::from_bytes([1; 16]));
         let at = |second: u64| Time::from_secs(1000 + second);
         assert_eq!(throttle.next(id, at(0)), at(0));
@@ -565,7 +565,7 @@ mod tests {
     }
 
     #[test]
-    fn notices_have_five_checks_in_a_row_and_then_one_in_five_seconds() {
+    fn notices_have_five_looks_in_a_row_and_then_one_in_five_seconds() {
         let (mut throttle, id) = (QueryThrottle::default(), AttemptId::from_bytes([1; 16]));
         let at = |millis: u64| Time::from_millis(1_000_000 + millis);
         for look in 0..5 {

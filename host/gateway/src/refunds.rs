@@ -105,7 +105,7 @@ pub enum RefundError {
     Unavailable,
     #[error(transparent)]
     Store(#[from] Fault),
-    #[error("the operating system returned no random bytes")]
+    #[error("no randomness from the operating system")]
     Random,
 }
 
@@ -435,7 +435,7 @@ impl Gateway {
             .await?;
         match ordered {
             RefundOrdered::New { aggregate, change } => {
-                self.log_change(&aggregate, &change).await;
+                self.tell_of(&aggregate, &change).await;
             }
             RefundOrdered::Replay { aggregate, refund } => {
                 let found = aggregate.refund(refund);
@@ -475,7 +475,7 @@ impl Gateway {
             Ok(Err(failed)) => {
                 tracing::error!(
                     provider.id = %attempt.account, error = %failed,
-                    "a module did not return its refund terms"
+                    "a module did not say what can be given back"
                 );
                 return Err(RefundError::Unavailable);
             }
@@ -584,7 +584,7 @@ impl Gateway {
         if has_answer || access.contact.failure().is_some() {
             self.measure(attempt, false, has_answer, since.elapsed());
         }
-        self.log_refund_call(attempt, &order, query.is_none(), &answer);
+        self.tell_refund_call(attempt, &order, query.is_none(), &answer);
         Ok(answer)
     }
 
@@ -606,7 +606,7 @@ impl Gateway {
         asked.map_or_else(|_| late(), of_query)
     }
 
-    fn log_refund_call(
+    fn tell_refund_call(
         &self,
         attempt: &Attempt,
         order: &RefundOrder,
@@ -631,7 +631,7 @@ impl Gateway {
             tracing::info!(
                 refund.id = %order.id, payment.id = %attempt.payment, provider.id = %attempt.account,
                 refund.call = call, refund.outcome = outcome, refund.detail = why, left_out,
-                "a call about a refund returned"
+                "a call about a refund was answered"
             );
         }
     }

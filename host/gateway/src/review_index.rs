@@ -19,7 +19,7 @@ use crate::workers::FAULT_PAUSE;
 /// core.
 const PAUSES: u32 = 19;
 /// How often changes by other nodes are read.
-const READ_INTERVAL: Duration = Duration::from_secs(10);
+const HEARD_EVERY: Duration = Duration::from_secs(10);
 /// Number of payments per page. The store reads some thousands for it.
 const PAGE: usize = 100;
 
@@ -63,28 +63,28 @@ impl Gateway {
     pub(crate) async fn find_reviews(&self) {
         self.find_all().await;
         loop {
-            match self.apply_remote_changes().await {
+            match self.hear_of_others().await {
                 Ok(true) => {}
                 Ok(false) => return,
                 Err(fault) => {
                     tracing::warn!(error = %fault, "payments in review at other nodes are not known");
                 }
             }
-            tokio::time::sleep(READ_INTERVAL).await;
+            tokio::time::sleep(HEARD_EVERY).await;
         }
     }
 
     /// Applies the changes of other nodes. False if there are no other nodes.
-    async fn apply_remote_changes(&self) -> Result<bool, Fault> {
-        let Some(reviewed) = self.store().reviewed().await? else {
+    async fn hear_of_others(&self) -> Result<bool, Fault> {
+        let Some(told) = self.store().reviewed().await? else {
             return Ok(false);
         };
-        let reviewed: HashSet<_> = reviewed.into_iter().collect();
+        let told: HashSet<_> = told.into_iter().collect();
         let known: HashSet<_> = {
             let known = self.inner.reviews.0.lock().await;
             known.waiting.keys().copied().collect()
         };
-        for id in reviewed.symmetric_difference(&known) {
+        for id in told.symmetric_difference(&known) {
             if let Some(payment) = self.store().payment(*id).await? {
                 self.note_review(&payment).await;
             }

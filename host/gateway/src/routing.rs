@@ -88,7 +88,7 @@ impl NotRoutable {
 pub(crate) enum LeftOut {
     #[error("it is an account of the {0} environment")]
     Environment(Environment),
-    #[error("it is only for other merchants")]
+    #[error("it takes payments of other merchants alone")]
     Merchant,
     #[error("an operator has switched it off")]
     SwitchedOff,

@@ -114,7 +114,7 @@ impl WaitingEntries {
     }
 
     /// Removes and returns the batches with at least this many entries.
-    pub(crate) fn take_batches(&mut self, least: usize) -> Vec<RoutingBatch> {
+    pub(crate) fn take(&mut self, least: usize) -> Vec<RoutingBatch> {
         let is_taken = |batch: &mut RoutingBatch| batch.len() >= least;
         self.batches.extract_if(.., is_taken).collect()
     }
@@ -202,12 +202,7 @@ impl Gateway {
 
     /// Writes the batches with at least this many decisions.
     async fn write_decisions(&self, least: usize) {
-        let batches = self
-            .inner
-            .routing_records
-            .waiting
-            .lock()
-            .take_batches(least);
+        let batches = self.inner.routing_records.waiting.lock().take(least);
         self.append("decisions", batches, count).await;
     }
 
@@ -318,12 +313,12 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_bounded_and_makes_space_when_it_is_taken() {
+    fn what_waits_is_bounded_and_makes_room_when_it_is_taken() {
         let records = RoutingRecords::default();
         let put = |number| records.put(&made(MethodId::Ideal, number));
         let taken = (0..WAITING_MOST as u64 + 5).filter(|number| put(*number));
         assert_eq!(taken.count(), WAITING_MOST, "the others are dropped");
-        assert_eq!(records.waiting.lock().take_batches(ROUTING_BATCH).len(), 1);
+        assert_eq!(records.waiting.lock().take(ROUTING_BATCH).len(), 1);
         assert!(put(0), "there is room again");
     }
 
@@ -338,7 +333,7 @@ mod tests {
         waiting.push(&record(MethodId::Klarna, 0)).unwrap();
         let mut take = |least| -> Vec<(Slot, usize)> {
             let length = |batch: &RoutingBatch| (batch.slot().clone(), batch.len());
-            waiting.take_batches(least).iter().map(length).collect()
+            waiting.take(least).iter().map(length).collect()
         };
         let full = |method| (Slot::of_method(method), ROUTING_BATCH);
         assert_eq!(

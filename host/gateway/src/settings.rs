@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use kassette_domain::brand::Logo;
 use kassette_domain::candidate::CanaryLimits;
 use kassette_domain::id::{AccountId, MerchantId};
 use kassette_domain::key::{Environment, KeyOwner};
@@ -64,8 +63,6 @@ pub struct Settings {
     pub release: Option<Release>,
     /// The operator's settings per method, for its module.
     pub methods: BTreeMap<MethodId, Vec<(String, String)>>,
-    /// Official marks of methods, shown instead of their modules' icons.
-    pub marks: BTreeMap<MethodId, Logo>,
     /// The provider accounts.
     pub accounts: BTreeMap<AccountId, Account>,
 }
@@ -95,7 +92,6 @@ impl Settings {
             trial_limits: CanaryLimits::default(),
             release: None,
             methods: BTreeMap::new(),
-            marks: BTreeMap::new(),
             accounts: BTreeMap::new(),
         }
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use kassette_domain::audit::{Audited, PLUGIN_FOLDER};
 use kassette_domain::candidate::Candidate;
 use kassette_domain::id::{Digest, Slot};
-use kassette_runtime::{Cause, Prepared, Runtime, Unattended, UnattendedInstall};
+use kassette_runtime::{Cause, Prepared, Runtime};
 use kassette_store::{
     Fault, ModulesInfo, NodeStatus, Proposal, SlotChange, SlotContent, SlotStage,
 };
@@ -24,10 +24,10 @@ use tokio_util::sync::CancellationToken;
 use crate::Gateway;
 
 /// Interval at which the version number of changes, which is in memory, is read.
-const VERSION_POLL_INTERVAL: Duration = Duration::from_millis(50);
+const LOOK: Duration = Duration::from_millis(50);
 /// Interval at which the changes are read even if the number stays the same, so that failed changes are tried
 /// again.
-const RETRY_INTERVAL: Duration = Duration::from_secs(5);
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
 /// Interval at which the announcements of other nodes are read. Each announces twice a second.
 const ASK: Duration = Duration::from_millis(100);
 /// Time limit for nodes to check a version. Compiling takes some seconds, and all nodes start it together.
@@ -46,10 +46,10 @@ pub enum ShareError {
     #[error("node {node} refuses it: {why}")]
     Refused { node: String, why: String },
     /// A node has not announced in time whether it can serve it.
-    #[error("node {0} did not check it in time; nothing was changed")]
+    #[error("node {0} has not checked it in time; nothing was changed")]
     Late(String),
     /// Another version is being proposed, or this proposal lapsed because the nodes took this node for dead.
-    #[error("another version was proposed in the meantime; nothing was changed, try again")]
+    #[error("another version was proposed meanwhile; nothing was changed, try again")]
     Busy,
     #[error(transparent)]
     Store(#[from] Fault),
@@ -119,24 +119,6 @@ impl Gateway {
         self.follow(&runtime).await.map(drop)
     }
 
-    /// The entry of the audit log about a change that no operator's call caused, if it needs one. In a slot whose version
-    /// all nodes share, what this node served at its start does not count.
-    ///
-    /// # Errors
-    /// The store's.
-    pub async fn audited_install(
-        &self,
-        install: &UnattendedInstall,
-    ) -> Result<Option<UnattendedInstall>, Fault> {
-        match self.shared_runtime() {
-            None => Ok(Some(install.clone())),
-            Some(_) => Ok(beside_changes(
-                install,
-                &self.store().slot_changes(0).await?,
-            )),
-        }
-    }
-
     /// How long this node has been behind with changes of modules. `None` if it has followed all.
     pub fn modules_behind(&self) -> Option<Duration> {
         let since = *self.inner.shared_modules.behind_since.lock();
@@ -161,7 +143,7 @@ impl Gateway {
             let installs = self.inner.shared_modules.folder_installs.lock().take();
             let newer = std::mem::take(&mut *self.inner.shared_modules.newer.lock());
             for (slot, digest) in newer {
-                if let Some(prepared) = self.prepare_stored(&runtime, slot, digest).await {
+                if let Some(prepared) = self.kept(&runtime, slot, digest).await {
                     self.propose_folder_install(&runtime, prepared, VersionOrigin::Start)
                         .await;
                 }
@@ -182,9 +164,9 @@ impl Gateway {
                         tracing::warn!(error = %fault, "changes of modules are not followed yet");
                     }
                 }
-                let again = Instant::now() + RETRY_INTERVAL;
+                let again = Instant::now() + LOOK_AGAIN;
                 while self.store().directory_version() == version && Instant::now() < again {
-                    tokio::time::sleep(VERSION_POLL_INTERVAL).await;
+                    tokio::time::sleep(LOOK).await;
                 }
             }
         };
@@ -278,7 +260,7 @@ impl Gateway {
         let gateway = self.clone();
         tokio::spawn(async move {
             for _ in 0..WITHDRAWALS {
-                tokio::time::sleep(RETRY_INTERVAL).await;
+                tokio::time::sleep(LOOK_AGAIN).await;
                 if gateway.store().withdraw_version(number).await.is_ok() {
                     return;
                 }
@@ -291,7 +273,7 @@ impl Gateway {
     /// # Errors
     /// The store's. The inner error says why there is none or why it was refused.
     pub async fn version_before(&self, slot: &Slot) -> Result<Result<Prepared, String>, Fault> {
-        let nothing = || Ok(Err("no previous version exists".to_owned()));
+        let nothing = || Ok(Err("there is no version to go back to".to_owned()));
         let Some(runtime) = self.shared_runtime() else {
             return nothing();
         };
@@ -373,7 +355,7 @@ impl Gateway {
         match tokio::time::timeout(FOLLOWING, all).await {
             Ok(followed) => followed,
             Err(_) => {
-                tracing::warn!("a node did not apply a change of modules in time");
+                tracing::warn!("a node has not followed a change of modules in time");
                 Ok(())
             }
         }
@@ -407,7 +389,7 @@ impl Gateway {
             if let Err(why) = self.apply(runtime, &mut following, change).await? {
                 tracing::error!(
                     plugin.slot = %change.slot,
-                    "a change of {} that applies to all nodes is not applied here yet: {why}", change.slot
+                    "a change of {} that all nodes follow is not followed here yet: {why}", change.slot
                 );
                 return Ok(false);
             }
@@ -416,14 +398,14 @@ impl Gateway {
         for change in over.into_iter().rev() {
             // A node that restarts has most of them already.
             let digest =
-                settled_version(change).filter(|digest| !runtime.has_version(&change.slot, digest));
+                settled_version(change).filter(|digest| !runtime.is_kept(&change.slot, digest));
             let Some(digest) = digest else { continue };
             let Some(bytes) = self.store().module_bytes(digest).await? else {
                 continue;
             };
             let (keeping, slot, now) = (Arc::clone(runtime), change.slot.clone(), self.now());
             if let Err(why) = blocking(move || keeping.keep(&slot, &bytes, now)).await? {
-                tracing::warn!(plugin.slot = %change.slot, "an earlier version was not stored: {why}");
+                tracing::warn!(plugin.slot = %change.slot, "an earlier version is not kept: {why}");
             }
         }
         if let Some(last) = settled().next_back() {
@@ -553,9 +535,7 @@ impl Gateway {
         cause: &str,
     ) -> Result<Result<Prepared, String>, Fault> {
         let Some(bytes) = self.store().module_bytes(digest).await? else {
-            return Ok(Err(format!(
-                "the store does not contain the module {digest}"
-            )));
+            return Ok(Err(format!("the store has no module {digest}")));
         };
         let Some(cause) = Cause::of_shared(cause) else {
             return Ok(Err(format!(
@@ -570,15 +550,10 @@ impl Gateway {
 
     /// Returns a version that this node has stored, after a new check. `None` if it is missing or fails the
     /// check.
-    async fn prepare_stored(
-        &self,
-        runtime: &Arc<Runtime>,
-        slot: Slot,
-        digest: Digest,
-    ) -> Option<Prepared> {
+    async fn kept(&self, runtime: &Arc<Runtime>, slot: Slot, digest: Digest) -> Option<Prepared> {
         let checking = Arc::clone(runtime);
         let prepared = tokio::task::spawn_blocking(move || {
-            checking.prepare_stored(&slot, digest, Cause::Folder)
+            checking.prepare_kept(&slot, digest, Cause::Folder)
         });
         prepared.await.ok()?.ok()
     }
@@ -653,27 +628,6 @@ fn settled_version(change: &SlotChange) -> Option<Digest> {
     }
 }
 
-/// What the audit log must say about a node's own change of a slot, given all changes that the nodes share. `None` if
-/// it must say nothing.
-fn beside_changes(
-    install: &UnattendedInstall,
-    changes: &[SlotChange],
-) -> Option<UnattendedInstall> {
-    let of_slot = changes.iter().filter(|change| change.slot == install.slot);
-    let newest = of_slot.rev().find_map(|change| match change.content {
-        SlotContent::Removed => Some(None),
-        _ => settled_version(change).map(Some),
-    });
-    let mut audited = install.clone();
-    if let Some(shared) = newest {
-        match &mut audited.what {
-            Unattended::Installed { .. } => return None,
-            Unattended::SetAside { serving } => *serving = shared,
-        }
-    }
-    Some(audited)
-}
-
 /// Whether a version is proposed for a trial.
 fn is_trial(cause: &str) -> bool {
     cause == Cause::Candidate.as_str()
@@ -695,78 +649,4 @@ async fn blocking<T: Send + 'static, E: ToString + Send + 'static>(
     let done = tokio::task::spawn_blocking(work).await;
     let done = done.map_err(|_| Fault::Stopping)?;
     Ok(done.map(drop).map_err(|error| error.to_string()))
-}
-
-#[cfg(test)]
-mod tests {
-    use kassette_domain::time::Time;
-
-    use super::*;
-
-    const SHARED: Digest = Digest([1; 32]);
-    const BUNDLED: Digest = Digest([2; 32]);
-
-    fn slot() -> Slot {
-        Slot::parse("method.ideal").unwrap()
-    }
-
-    fn change(number: u64, stage: SlotStage, content: SlotContent) -> SlotChange {
-        SlotChange {
-            number,
-            slot: slot(),
-            content,
-            stage,
-            at: Time::from_secs(number),
-        }
-    }
-
-    fn version(stage: SlotStage, cause: &str) -> SlotChange {
-        let (digest, cause) = (SHARED, cause.to_owned());
-        change(1, stage, SlotContent::Version { digest, cause })
-    }
-
-    fn own(what: Unattended) -> UnattendedInstall {
-        UnattendedInstall {
-            what,
-            slot: slot(),
-            at: Time::from_secs(9),
-        }
-    }
-
-    #[test]
-    fn a_node_s_bundled_module_is_not_recorded_where_another_node_s_version_serves() {
-        let install = own(Unattended::Installed {
-            cause: Cause::Bundled,
-            digest: BUNDLED,
-            before: None,
-        });
-        let serving = Some(BUNDLED);
-        let set_aside = own(Unattended::SetAside { serving });
-        let of_another_slot = SlotChange {
-            slot: Slot::parse("method.klarna").unwrap(),
-            ..version(SlotStage::Settled, "upload")
-        };
-        // Nothing decides which version all nodes serve.
-        for changes in [
-            vec![],
-            vec![of_another_slot],
-            vec![version(SlotStage::Proposed, "upload")],
-            vec![version(SlotStage::Settled, "candidate")],
-            vec![change(1, SlotStage::Settled, SlotContent::Disabled(true))],
-        ] {
-            let own = beside_changes(&install, &changes);
-            assert_eq!(own.as_ref(), Some(&install), "{changes:?}");
-        }
-        let settled = version(SlotStage::Settled, "upload");
-        let disabled = change(2, SlotStage::Settled, SlotContent::Disabled(true));
-        let removed = change(3, SlotStage::Settled, SlotContent::Removed);
-        for (changes, shared) in [
-            (vec![settled.clone(), disabled], Some(SHARED)),
-            (vec![settled, removed], None),
-        ] {
-            assert_eq!(beside_changes(&install, &changes), None, "{changes:?}");
-            let serving = beside_changes(&set_aside, &changes).unwrap().what;
-            assert_eq!(serving, Unattended::SetAside { serving: shared });
-        }
-    }
 }

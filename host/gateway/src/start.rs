@@ -94,7 +94,7 @@ pub enum StartError {
     AskAgain(AccountId),
     #[error(transparent)]
     Store(#[from] Fault),
-    #[error("the operating system returned no random bytes")]
+    #[error("no randomness from the operating system")]
     Random,
 }
 
@@ -113,7 +113,7 @@ pub enum NotStartable {
     #[error("the payment has expired")]
     Expired,
     /// The payment has the maximum number of attempts, or every account failed.
-    #[error("no attempts remain")]
+    #[error("no attempt is left")]
     NoAttemptLeft,
     /// The attempt ended during the start.
     #[error("the attempt is over")]

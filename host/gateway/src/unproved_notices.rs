@@ -13,7 +13,7 @@ use kassette_http::subscriber;
 use parking_lot::Mutex;
 
 /// How long a notice waits for its reference (decisions, "Provider callbacks").
-const MAX_AGE: Duration = Duration::from_secs(3600);
+const KEPT_FOR: Duration = Duration::from_secs(3600);
 /// Maximum number of notices.
 pub const MOST: usize = 4096;
 /// Maximum number of notices from one address.
@@ -24,11 +24,11 @@ pub const PER_ADDRESS: usize = 64;
 pub(crate) struct UnprovedNotices {
     /// Number of notices, so that steps need no lock while there are none.
     count: AtomicUsize,
-    notices: Mutex<Notices>,
+    kept: Mutex<Kept>,
 }
 
 #[derive(Debug, Default)]
-struct Notices {
+struct Kept {
     of: HashMap<(AccountId, String), UnprovedNotice>,
     /// Number of notices stored so far. Orders notices with the same time.
     last_number: u64,
@@ -58,45 +58,41 @@ impl UnprovedNotices {
         now: Time,
     ) {
         let from = subscriber(from);
-        let mut notices = self.notices.lock();
-        notices.of.retain(|_, notice| now < notice.until);
-        if !notices.of.contains_key(&key) {
-            let own = notices
-                .of
-                .values()
-                .filter(|notice| notice.from == from)
-                .count();
+        let mut kept = self.kept.lock();
+        kept.of.retain(|_, told| now < told.until);
+        if !kept.of.contains_key(&key) {
+            let own = kept.of.values().filter(|told| told.from == from).count();
             if own >= PER_ADDRESS {
-                notices.drop_oldest(|notice| notice.from == from);
-            } else if notices.of.len() >= MOST {
-                notices.drop_oldest(|_| true);
+                kept.drop_oldest(|told| told.from == from);
+            } else if kept.of.len() >= MOST {
+                kept.drop_oldest(|_| true);
             }
         }
-        notices.last_number += 1;
+        kept.last_number += 1;
         let notice = UnprovedNotice {
             environment,
             from,
-            number: notices.last_number,
-            until: now.after(MAX_AGE),
+            number: kept.last_number,
+            until: now.after(KEPT_FOR),
         };
-        notices.of.insert(key, notice);
-        self.count.store(notices.of.len(), Ordering::SeqCst);
+        kept.of.insert(key, notice);
+        self.count.store(kept.of.len(), Ordering::SeqCst);
     }
 
     /// Removes the notice about a reference. Returns whether there was one that has not expired.
-    pub(crate) fn remove(&self, account: &AccountId, reference: &str, now: Time) -> bool {
-        let mut notices = self.notices.lock();
-        let taken = notices.of.remove(&(account.clone(), reference.to_owned()));
-        self.count.store(notices.of.len(), Ordering::SeqCst);
-        taken.is_some_and(|notice| now < notice.until)
+    pub(crate) fn take(&self, account: &AccountId, reference: &str, now: Time) -> bool {
+        let mut kept = self.kept.lock();
+        let taken = kept.of.remove(&(account.clone(), reference.to_owned()));
+        self.count.store(kept.of.len(), Ordering::SeqCst);
+        taken.is_some_and(|told| now < told.until)
     }
 }
 
-impl Notices {
+impl Kept {
     fn drop_oldest(&mut self, among: impl Fn(&UnprovedNotice) -> bool) {
-        let candidates = self.of.iter().filter(|(_, notice)| among(notice));
-        let oldest = candidates.min_by_key(|(_, notice)| notice.number);
-        let oldest = oldest.map(|(key, notice)| (key.clone(), notice.environment));
+        let candidates = self.of.iter().filter(|(_, told)| among(told));
+        let oldest = candidates.min_by_key(|(_, told)| told.number);
+        let oldest = oldest.map(|(key, told)| (key.clone(), told.environment));
         if let Some((key, environment)) = oldest {
             self.of.remove(&key);
             metrics::counter!(
@@ -134,11 +130,11 @@ mod tests {
             keep(&unproved, &format!("flood-{number}"), address(2), NOW);
         }
         assert_eq!(unproved.count.load(Ordering::SeqCst), 1 + PER_ADDRESS);
-        assert!(unproved.remove(&account(), "genuine", NOW));
-        assert!(!unproved.remove(&account(), "flood-0", NOW));
+        assert!(unproved.take(&account(), "genuine", NOW));
+        assert!(!unproved.take(&account(), "flood-0", NOW));
         let newest = format!("flood-{}", PER_ADDRESS * 10 - 1);
-        assert!(unproved.remove(&account(), &newest, NOW));
-        assert!(!unproved.remove(&account(), &newest, NOW), "it was taken");
+        assert!(unproved.take(&account(), &newest, NOW));
+        assert!(!unproved.take(&account(), &newest, NOW), "it was taken");
     }
 
     #[test]
@@ -167,9 +163,9 @@ mod tests {
     fn a_notice_waits_for_an_hour() {
         let unproved = UnprovedNotices::default();
         keep(&unproved, "one", address(1), NOW);
-        assert!(!unproved.remove(&account(), "one", NOW.after(MAX_AGE)));
+        assert!(!unproved.take(&account(), "one", NOW.after(KEPT_FOR)));
         keep(&unproved, "two", address(1), NOW);
-        keep(&unproved, "three", address(1), NOW.after(MAX_AGE));
+        keep(&unproved, "three", address(1), NOW.after(KEPT_FOR));
         assert_eq!(unproved.count.load(Ordering::SeqCst), 1);
     }
 }

@@ -43,9 +43,8 @@ struct Work {
 
 impl Gateway {
     /// Counts the changes of a step, and logs the end of a payment.
-    pub(crate) async fn log_change(&self, aggregate: &PaymentAggregate, change: &Change) {
+    pub(crate) async fn tell_of(&self, aggregate: &PaymentAggregate, change: &Change) {
         let payment = &aggregate.payment;
-        self.count_change(aggregate, change);
         let environment = payment.environment.as_str();
         let applied = change.transitions.iter().filter(|each| each.applied);
         let (mut ended, mut review) = (false, false);
@@ -61,11 +60,11 @@ impl Gateway {
         if review {
             self.note_review(payment).await;
         }
-        let is_completion = |event: &NewEvent| event.kind == EventType::PaymentCompleted;
+        let is_completion = |told: &NewEvent| told.kind == EventType::PaymentCompleted;
         if ended {
-            log_payment(aggregate, "a payment has ended");
+            tell(aggregate, "a payment has ended");
         } else if change.events.iter().any(is_completion) {
-            log_payment(aggregate, "the money of a completed payment is confirmed");
+            tell(aggregate, "the money of a completed payment is confirmed");
         }
     }
 
@@ -201,7 +200,7 @@ fn show_account(
 }
 
 /// Logs the current state of a payment, without data of its payer and without tokens.
-fn log_payment(aggregate: &PaymentAggregate, what: &'static str) {
+fn tell(aggregate: &PaymentAggregate, what: &'static str) {
     let PaymentAggregate { payment, attempts } = aggregate;
     let captured = attempts.iter().find(|attempt| attempt.is_captured());
     let attempt = captured.or(attempts.last());

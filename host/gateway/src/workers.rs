@@ -102,8 +102,6 @@ impl Gateway {
             stop.run_until_cancelled(self.find_reviews()),
             stop.run_until_cancelled(self.judge_trials()),
             stop.run_until_cancelled(self.keep_ledger()),
-            self.keep_figures(&stop),
-            stop.run_until_cancelled(self.keep_old_rates_listed()),
         );
         if let Err(fault) = self.flush_seen().await {
             tracing::warn!(error = %fault, "last-used times of keys were not written");
@@ -111,7 +109,6 @@ impl Gateway {
         self.finish().await;
         self.write_records().await;
         self.keep_counts().await;
-        self.store_figures().await;
     }
 
     /// Reconciles payments when they become due.
@@ -130,7 +127,7 @@ impl Gateway {
                 () = self.clock().wait_until(wake) => {}
                 () = alarm.ring.notified() => {}
             }
-            self.inner.reconciler.wait_for_capacity().await;
+            self.inner.reconciler.has_room().await;
         }
     }
 
@@ -156,11 +153,11 @@ impl Gateway {
     /// Claims payments that were due at `due_before` and reconciles them. Returns their number.
     async fn claim_and_reconcile(&self, due_before: Time) -> Result<usize, Fault> {
         let _claiming = self.inner.alarm.claiming.lock().await;
-        let capacity = self.inner.reconciler.capacity();
-        if capacity == 0 {
+        let room = self.inner.reconciler.room();
+        if room == 0 {
             return Ok(0);
         }
-        let due = self.store().claim_due(due_before, LEASE, capacity).await?;
+        let due = self.store().claim_due(due_before, LEASE, room).await?;
         for payment in &due {
             self.reconcile_claimed(*payment, due_before.after(LEASE));
         }
@@ -194,7 +191,7 @@ impl Gateway {
             let next = match self.forget_in_turn().await {
                 Ok(next) => next.map_or(again, |next| next.min(again)),
                 Err(fault) => {
-                    tracing::warn!(error = %fault, "expired data is not removed yet");
+                    tracing::warn!(error = %fault, "what is over its time is not forgotten yet");
                     again
                 }
             };
@@ -232,12 +229,12 @@ impl Gateway {
         };
         let (deliveries, pruned) = self.prune_deliveries().await;
         if decisions + redacted + deliveries > 0 {
-            self.log_deleted(decisions, redacted, deliveries).await?;
+            self.tell_forgotten(decisions, redacted, deliveries).await?;
         }
         if routing_records > 0 {
             tracing::info!(
                 routing_records,
-                "the routing log was reduced to its maximum size"
+                "the routing log is no longer than it may be"
             );
         }
         pruned.and(done)
@@ -268,13 +265,18 @@ impl Gateway {
         (deliveries, Ok(()))
     }
 
-    async fn log_deleted(
+    async fn tell_forgotten(
         &self,
         decisions: u64,
         redacted: u64,
         deliveries: u64,
     ) -> Result<(), Fault> {
-        tracing::info!(decisions, redacted, deliveries, "expired data was removed");
+        tracing::info!(
+            decisions,
+            redacted,
+            deliveries,
+            "what need not be kept for ever was forgotten"
+        );
         let audited = Audited {
             reason: Some("as the retention settings say".into()),
             after: Some(format!(

@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_that_are_not_public_are_distinguished() {
+    fn addresses_that_are_not_public_are_told_apart() {
         let closed = [
             "0.0.0.0",
             "0.1.2.3",

@@ -15,10 +15,10 @@ use url::Url;
 use crate::connect::{Connection, Sender, connect};
 use crate::destination::{Guard, Refused};
 use crate::exchange::{Answer, NoAnswer, NotSent, Request, Response, SendError};
+use crate::heard::PartialResponse;
 use crate::hosts::HostPattern;
 use crate::message::message;
 use crate::network::{Network, System};
-use crate::partial_response::PartialResponse;
 use crate::pool::{Origin, Pool};
 use crate::proxy::Proxy;
 use crate::tls::Trust;
@@ -131,7 +131,7 @@ impl Client {
     /// # Errors The first rule that the URL violates.
     pub fn judge_url(&self, url: &Url) -> Result<(), Refused> {
         let inner = &self.inner;
-        inner.guard.judge_url_with_inner(url, &inner.inner_hosts)
+        inner.guard.judge_url_beside(url, &inner.inner_hosts)
     }
 
     /// Sends one request and reads the complete response. Needs a Tokio runtime with time and I/O.
@@ -155,15 +155,15 @@ impl Client {
     /// # Errors Like [`Self::send`], but [`SendError::NoAnswer`] means that no head arrived.
     pub async fn send_for_head(&self, request: Request<'_>) -> Result<Answer, SendError> {
         self.judge(&request).map_err(SendError::NotSent)?;
-        let mut partial = PartialResponse::default();
+        let mut heard = PartialResponse::default();
         let ends = Instant::now() + request.deadline;
-        let exchange = self.exchange(&request, ends, &mut partial);
+        let exchange = self.exchange(&request, ends, &mut heard);
         let outcome = tokio::time::timeout_at(ends, exchange).await;
         match outcome {
-            Ok(Ok(())) => partial.answer(Ok(())),
-            Ok(Err(SendError::NoAnswer(why))) => partial.answer(Err(why)),
+            Ok(Ok(())) => heard.answer(Ok(())),
+            Ok(Err(SendError::NoAnswer(why))) => heard.answer(Err(why)),
             Ok(Err(not_sent)) => Err(not_sent),
-            Err(_) if partial.left => partial.answer(Err(NoAnswer::Deadline)),
+            Err(_) if heard.left => heard.answer(Err(NoAnswer::Deadline)),
             Err(_) => Err(SendError::NotSent(NotSent::Deadline)),
         }
     }
@@ -187,17 +187,17 @@ impl Client {
         &self,
         request: &Request<'_>,
         ends: Instant,
-        partial: &mut PartialResponse,
+        heard: &mut PartialResponse,
     ) -> Result<(), SendError> {
         let safe = matches!(request.method, Method::GET | Method::HEAD);
         let origin = Origin::from_url(&request.url);
-        if let Some(connection) = self.inner.pool.take_connection(&origin, !safe) {
-            match self.once(connection, &origin, request, ends, partial).await {
+        if let Some(kept) = self.inner.pool.take(&origin, !safe) {
+            match self.once(kept, &origin, request, ends, heard).await {
                 Err(SendError::NotSent(NotSent::Unusable)) => {}
                 Err(SendError::NoAnswer(NoAnswer::Broken)) if safe => {}
                 outcome => return outcome,
             }
-            *partial = PartialResponse::default();
+            *heard = PartialResponse::default();
         }
         let inner = &self.inner;
         let is_inner = inner
@@ -210,7 +210,7 @@ impl Client {
         let made = Box::pin(connect(&request.url, network, tls, is_inner, proxy))
             .await
             .map_err(SendError::NotSent)?;
-        self.once(made, &origin, request, ends, partial).await
+        self.once(made, &origin, request, ends, heard).await
     }
 
     /// Sends the request on a connection, reads the response and keeps the connection.
@@ -220,7 +220,7 @@ impl Client {
         origin: &Origin,
         request: &Request<'_>,
         ends: Instant,
-        partial: &mut PartialResponse,
+        heard: &mut PartialResponse,
     ) -> Result<(), SendError> {
         let sender = &mut connection.sender;
         let message = message(request, sender).map_err(SendError::NotSent)?;
@@ -234,7 +234,7 @@ impl Client {
         if Instant::now() >= ends {
             return Err(SendError::NotSent(NotSent::Deadline));
         }
-        partial.left = true;
+        heard.left = true;
         let body = message.body().taken();
         let outcome = match sender {
             Sender::H1(sender) => sender.try_send_request(message).await,
@@ -249,10 +249,10 @@ impl Client {
             }
         })?;
         let (head, body) = answer.into_parts();
-        partial.head = Some(head);
-        let read = partial.read(body, request.max_response);
+        heard.head = Some(head);
+        let read = heard.read(body, request.max_response);
         read.await.map_err(SendError::NoAnswer)?;
-        if !partial.truncated {
+        if !heard.truncated {
             self.keep(origin.clone(), connection);
         }
         Ok(())

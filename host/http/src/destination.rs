@@ -36,7 +36,7 @@ const INNER_NAMES: [&str; 12] = [
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// Not an absolute URL, or a URL with characters that two readers may interpret differently.
-    #[error("this is not an absolute address, such as \"https://shop.example/webhook\"")]
+    #[error("this is no absolute address, such as \"https://shop.example/webhook\"")]
     NotAUrl,
     /// Neither https, nor http to an allowed loopback host.
     #[error("the address must use https")]
@@ -57,7 +57,7 @@ pub enum Refused {
     #[error("the host is not a public name")]
     InnerName,
     /// Port 0.
-    #[error("the port is not allowed")]
+    #[error("the port cannot be connected to")]
     Port,
     /// Longer than 8 KiB.
     #[error("the address is too long")]
@@ -73,13 +73,13 @@ impl Guard {
     ///
     /// # Errors The first rule that the URL violates.
     pub fn judge(self, text: &str) -> Result<Url, Refused> {
-        self.judge_with_inner(text, &[])
+        self.judge_beside(text, &[])
     }
 
     /// Like [`Guard::judge`], but hosts in `inner` may have names that are not public.
     ///
     /// # Errors The first rule that the URL violates.
-    pub fn judge_with_inner(self, text: &str, inner: &HostList) -> Result<Url, Refused> {
+    pub fn judge_beside(self, text: &str, inner: &HostList) -> Result<Url, Refused> {
         let misleading =
             |c: char| c == '\\' || c.is_whitespace() || c.is_control() || is_invisible(c);
         if text.len() > MAX_URL {
@@ -93,7 +93,7 @@ impl Guard {
         if authority.is_some_and(|authority| authority.contains('@')) {
             return Err(Refused::Userinfo);
         }
-        self.judge_url_with_inner(&url, inner)?;
+        self.judge_url_beside(&url, inner)?;
         if authority.is_none_or(str::is_empty) {
             return Err(Refused::NotAUrl);
         }
@@ -106,11 +106,11 @@ impl Guard {
     ///
     /// # Errors The first rule that the URL violates.
     pub fn judge_url(self, url: &Url) -> Result<(), Refused> {
-        self.judge_url_with_inner(url, &[])
+        self.judge_url_beside(url, &[])
     }
 
     /// Like [`Guard::judge_url`], but hosts in `inner` may have names that are not public.
-    pub(crate) fn judge_url_with_inner(self, url: &Url, inner: &HostList) -> Result<(), Refused> {
+    pub(crate) fn judge_url_beside(self, url: &Url, inner: &HostList) -> Result<(), Refused> {
         if url.as_str().len() > MAX_URL {
             return Err(Refused::TooLong);
         }
@@ -284,7 +284,7 @@ mod tests {
     #[test]
     fn an_inner_name_passes_where_it_is_named_and_no_other_rule_is_lifted() {
         let inner = ["staging.internal", "hooks:8443"].map(|host| host.parse().unwrap());
-        let judge = |text: &str| Guard::default().judge_with_inner(text, &inner).map(drop);
+        let judge = |text: &str| Guard::default().judge_beside(text, &inner).map(drop);
         for text in [
             "https://staging.internal/x",
             "https://hooks:8443/",

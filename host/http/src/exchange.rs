@@ -80,7 +80,7 @@ pub enum NotSent {
     #[error("the name does not resolve")]
     NoSuchName,
     /// The guard allows no address of the name.
-    #[error("the name does not resolve to a public address")]
+    #[error("the name leads to no public address")]
     NotPublic,
     /// No address accepted the connection.
     #[error("no connection ({0})")]
@@ -119,7 +119,7 @@ pub enum NoTls {
     #[error("the certificate is from an unknown authority, or its chain is incomplete")]
     UnknownAuthority,
     /// The certificate is invalid for another reason.
-    #[error("the certificate of the server is not trusted")]
+    #[error("the certificate is not acceptable")]
     Certificate,
     /// The peer does not support TLS or a secure version of it, or closed the connection.
     #[error("the TLS handshake failed")]

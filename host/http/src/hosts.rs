@@ -9,7 +9,7 @@ use url::Url;
 /// A list of allowed hosts. An empty list allows none.
 pub type HostList = [HostPattern];
 
-/// An entry of a host list: `api.provider.example`, or `*.provider.example` for all names below but not the name
+/// An entry of a host list: `api.vendor.example`, or `*.vendor.example` for all names below but not the name
 /// itself. Both may have a port: `localhost:4010`.
 ///
 /// Without a port, it matches only the default port of the scheme (443, or 80 for plain http).
@@ -23,9 +23,7 @@ pub struct HostPattern {
 
 /// The text is not a host pattern.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "not a host: {0:?}; write \"api.provider.example\", \"*.provider.example\" or \"host:port\""
-)]
+#[error("not a host: {0:?}; write \"api.vendor.example\", \"*.vendor.example\" or \"host:port\"")]
 pub struct NotAHost(String);
 
 impl HostPattern {
@@ -113,24 +111,24 @@ mod tests {
     #[test]
     fn a_pattern_names_a_host_and_a_port() {
         assert!(matches(
-            "api.provider.example",
-            "https://api.provider.example/v1"
+            "api.vendor.example",
+            "https://api.vendor.example/v1"
         ));
         assert!(matches(
-            "API.Provider.example",
-            "https://api.provider.example:443/v1"
+            "API.Vendor.example",
+            "https://api.vendor.example:443/v1"
         ));
         assert!(!matches(
-            "api.provider.example",
-            "https://api.provider.example:8443/"
+            "api.vendor.example",
+            "https://api.vendor.example:8443/"
         ));
         assert!(!matches(
-            "api.provider.example",
-            "https://xapi.provider.example/"
+            "api.vendor.example",
+            "https://xapi.vendor.example/"
         ));
         assert!(!matches(
-            "api.provider.example",
-            "https://api.provider.example.evil.example/"
+            "api.vendor.example",
+            "https://api.vendor.example.evil.example/"
         ));
         assert!(matches("127.0.0.1:4010", "http://127.0.0.1:4010/x"));
         assert!(!matches("127.0.0.1:4010", "http://127.0.0.1:4011/x"));
@@ -138,15 +136,9 @@ mod tests {
 
     #[test]
     fn a_star_means_names_below_and_not_the_name_itself() {
-        assert!(matches(
-            "*.provider.example",
-            "https://a.b.provider.example/"
-        ));
-        assert!(!matches("*.provider.example", "https://provider.example/"));
-        assert!(!matches(
-            "*.provider.example",
-            "https://evilprovider.example/"
-        ));
+        assert!(matches("*.vendor.example", "https://a.b.vendor.example/"));
+        assert!(!matches("*.vendor.example", "https://vendor.example/"));
+        assert!(!matches("*.vendor.example", "https://evilvendor.example/"));
     }
 
     #[test]

@@ -59,8 +59,8 @@ impl LookUps {
         let inner = &self.0;
         let waiter = Waiter::new(inner, name);
         let begin = || inner.begin(name, &waiter.look_up, look_up);
-        let mut receiver = waiter.look_up.get_or_try_init(begin).await?.clone();
-        let found = receiver.wait_for(Option::is_some).await;
+        let mut told = waiter.look_up.get_or_try_init(begin).await?.clone();
+        let found = told.wait_for(Option::is_some).await;
         let found = found.map_err(io::Error::other)?.clone();
         found
             .unwrap_or(Err(io::ErrorKind::Other))
@@ -84,7 +84,7 @@ impl Inner {
                 permits.acquire_owned().await.map_err(io::Error::other)?
             }
         };
-        let (sender, receiver) = watch::channel(None);
+        let (tell, told) = watch::channel(None);
         let running = Running {
             inner: Arc::clone(self),
             name: name.to_owned(),
@@ -97,9 +97,9 @@ impl Inner {
             drop(running);
             drop(permit);
             // All callers may have given up.
-            let _ = sender.send(Some(found));
+            let _ = tell.send(Some(found));
         })?;
-        Ok(receiver)
+        Ok(told)
     }
 
     fn under_way(&self) -> MutexGuard<'_, HashMap<String, UnderWay>> {

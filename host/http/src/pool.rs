@@ -24,10 +24,10 @@ const MAX_IDLE_PER_HOST: usize = 64;
 /// One host may keep at most 1/`HOSTS` of all idle connections.
 const HOSTS: usize = 4;
 /// Maximum number of idle connections. Beyond it, connections are closed after use.
-const MAX_IDLE_CONNECTIONS: u64 = 2048;
+const MAX_KEPT: u64 = 2048;
 /// At most one in this many of the process's file descriptors is used for an idle connection. The others are for
 /// active work.
-const FILES_PER_CONNECTION: u64 = 32;
+const FILES_PER_KEPT: u64 = 32;
 /// Maximum idle time. Many servers close their end after 60 s.
 const MAX_IDLE: Duration = Duration::from_secs(45);
 /// Maximum age of a connection for new requests, even if it is busy. The next connection resolves the name and
@@ -42,7 +42,7 @@ const BETWEEN_SWEEPS: Duration = Duration::from_secs(1);
 /// Limits on kept connections.
 #[derive(Clone, Copy)]
 struct PoolLimits {
-    max_connections: usize,
+    kept: usize,
     per_host: usize,
     idle: Duration,
     age: Duration,
@@ -52,11 +52,11 @@ struct PoolLimits {
 impl Default for PoolLimits {
     fn default() -> Self {
         let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-        let max_connections = (files / FILES_PER_CONNECTION).min(MAX_IDLE_CONNECTIONS);
-        let max_connections = usize::try_from(max_connections).unwrap_or(usize::MAX);
+        let kept = (files / FILES_PER_KEPT).min(MAX_KEPT);
+        let kept = usize::try_from(kept).unwrap_or(usize::MAX);
         Self {
-            max_connections,
-            per_host: (max_connections / HOSTS).min(MAX_IDLE_PER_HOST),
+            kept,
+            per_host: (kept / HOSTS).min(MAX_IDLE_PER_HOST),
             idle: MAX_IDLE,
             age: MAX_AGE,
             between_sweeps: BETWEEN_SWEEPS,
@@ -94,24 +94,24 @@ impl Idle {
 #[derive(Default)]
 pub(crate) struct Pool {
     limits: PoolLimits,
-    connections: Mutex<IdleConnections>,
+    kept: Mutex<Kept>,
 }
 
 #[derive(Default)]
-struct IdleConnections {
+struct Kept {
     idle: HashMap<Origin, Vec<Idle>>,
     sweeper: Option<JoinHandle<()>>,
 }
 
 impl Pool {
     /// Returns a usable kept connection. If `mutating`, only a connection that was used within [`RECENT`].
-    pub(crate) fn take_connection(&self, origin: &Origin, mutating: bool) -> Option<Connection> {
+    pub(crate) fn take(&self, origin: &Origin, mutating: bool) -> Option<Connection> {
         let limits = self.limits;
         let patience = if mutating { RECENT } else { limits.idle };
         let now = Instant::now();
         let mut all = self.lock();
-        let connections = all.idle.get_mut(origin)?;
-        while let Some(idle) = connections.pop() {
+        let kept = all.idle.get_mut(origin)?;
+        while let Some(idle) = kept.pop() {
             if now.duration_since(idle.since) > patience || !idle.is_good(now, limits) {
                 continue;
             }
@@ -123,7 +123,7 @@ impl Pool {
                 made: idle.connection.made,
             };
             // `since` is renewed only by a response. Otherwise a vanished peer would get requests forever.
-            connections.push(idle);
+            kept.push(idle);
             return Some(connection);
         }
         None
@@ -148,18 +148,14 @@ impl Pool {
         }
         let first_look = idle.ends(limits);
         let shared = matches!(idle.connection.sender, Sender::H2(_));
-        match all
-            .idle
-            .get_mut(&origin)
-            .and_then(|connections| connections.last_mut())
-        {
+        match all.idle.get_mut(&origin).and_then(|kept| kept.last_mut()) {
             Some(known) if shared => *known = idle,
             _ if is_full => return,
             _ => {
-                let connections = all.idle.entry(origin).or_default();
-                connections.retain(|idle| idle.is_good(now, limits));
-                if connections.len() < limits.per_host {
-                    connections.push(idle);
+                let kept = all.idle.entry(origin).or_default();
+                kept.retain(|idle| idle.is_good(now, limits));
+                if kept.len() < limits.per_host {
+                    kept.push(idle);
                 }
             }
         }
@@ -169,28 +165,26 @@ impl Pool {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, IdleConnections> {
+    fn lock(&self) -> MutexGuard<'_, Kept> {
         // A panic cannot leave the map in an inconsistent state: every change is a single call.
-        self.connections
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl IdleConnections {
+impl Kept {
     fn is_full(&self, limits: PoolLimits) -> bool {
-        let count: usize = self.idle.values().map(Vec::len).sum();
-        count >= limits.max_connections
+        let kept: usize = self.idle.values().map(Vec::len).sum();
+        kept >= limits.kept
     }
 
     /// Closes expired connections. Returns the time at which the next one expires, `None` if the pool is empty.
     fn sweep(&mut self, now: Instant, limits: PoolLimits) -> Option<Instant> {
         let mut next = None::<Instant>;
-        self.idle.retain(|_, connections| {
-            connections.retain(|idle| idle.is_good(now, limits));
-            let ends = connections.iter().map(|idle| idle.ends(limits));
+        self.idle.retain(|_, kept| {
+            kept.retain(|idle| idle.is_good(now, limits));
+            let ends = kept.iter().map(|idle| idle.ends(limits));
             next = next.into_iter().chain(ends).min();
-            !connections.is_empty()
+            !kept.is_empty()
         });
         next
     }
@@ -239,13 +233,13 @@ mod tests {
     fn pool(idle: Duration, age: Duration) -> Arc<Pool> {
         Arc::new(Pool {
             limits: PoolLimits {
-                max_connections: 4,
+                kept: 4,
                 per_host: 2,
                 idle,
                 age,
                 between_sweeps: Duration::from_millis(1),
             },
-            connections: Mutex::default(),
+            kept: Mutex::default(),
         })
     }
 
@@ -270,8 +264,8 @@ mod tests {
 
     /// Waits until a connection is closed.
     async fn closed(mut theirs: DuplexStream) {
-        let mut received = Vec::new();
-        let end = timeout(Duration::from_secs(60), theirs.read_to_end(&mut received)).await;
+        let mut heard = Vec::new();
+        let end = timeout(Duration::from_secs(60), theirs.read_to_end(&mut heard)).await;
         end.expect("it is closed").unwrap();
     }
 
@@ -290,7 +284,7 @@ mod tests {
             pool.put(shop.clone(), connection);
             loop {
                 let asked = Instant::now();
-                let Some(connection) = pool.take_connection(&shop, true) else {
+                let Some(connection) = pool.take(&shop, true) else {
                     break;
                 };
                 assert!(asked - made < SHORT * 10);
@@ -313,12 +307,12 @@ mod tests {
     #[tokio::test]
     async fn connections_beyond_the_bound_are_closed_whatever_hosts_they_are_to() {
         let pool = pool(LONG, LONG);
-        let mut connections = Vec::new();
+        let mut kept = Vec::new();
         for name in ["a.example", "b.example"] {
             for _ in 0..2 {
                 let (connection, theirs) = made(false).await;
                 pool.put(origin(name), connection);
-                connections.push(theirs);
+                kept.push(theirs);
             }
         }
         for name in ["a.example", "c.example"] {
@@ -326,27 +320,27 @@ mod tests {
             pool.put(origin(name), connection);
             closed(theirs).await;
         }
-        assert!(pool.take_connection(&origin("a.example"), true).is_some());
+        assert!(pool.take(&origin("a.example"), true).is_some());
         let (connection, _theirs) = made(false).await;
         pool.put(origin("c.example"), connection);
-        assert!(pool.take_connection(&origin("c.example"), true).is_some());
+        assert!(pool.take(&origin("c.example"), true).is_some());
     }
 
     #[tokio::test]
-    async fn one_host_leaves_capacity_for_others() {
+    async fn one_host_leaves_room_for_others() {
         let pool = pool(LONG, LONG);
-        let mut connections = Vec::new();
+        let mut kept = Vec::new();
         for _ in 0..pool.limits.per_host {
             let (connection, theirs) = made(false).await;
             pool.put(origin("a.example"), connection);
-            connections.push(theirs);
+            kept.push(theirs);
         }
         let (connection, theirs) = made(false).await;
         pool.put(origin("a.example"), connection);
         closed(theirs).await;
         let (connection, _theirs) = made(false).await;
         pool.put(origin("b.example"), connection);
-        assert!(pool.take_connection(&origin("b.example"), true).is_some());
+        assert!(pool.take(&origin("b.example"), true).is_some());
     }
 
     #[tokio::test]

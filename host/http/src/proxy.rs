@@ -155,7 +155,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let task = tokio::spawn(async move {
-            let mut received = Vec::new();
+            let mut heard = Vec::new();
             for answer in answers {
                 let (mut stream, _) = listener.accept().await.unwrap();
                 let mut request = Vec::new();
@@ -163,10 +163,10 @@ mod tests {
                     request.push(stream.read_u8().await.unwrap());
                 }
                 let request = String::from_utf8(request).unwrap();
-                received.push(request.lines().next().unwrap().to_owned());
+                heard.push(request.lines().next().unwrap().to_owned());
                 stream.write_all(answer.as_bytes()).await.unwrap();
             }
-            received
+            heard
         });
         (address, task)
     }
@@ -195,28 +195,28 @@ mod tests {
         }
     }
 
-    /// The error of a connection to `https://api.provider.example:8443`, the lines that the proxy received, and the
+    /// The error of a connection to `https://api.vendor.example:8443`, the lines that the proxy received, and the
     /// names that were resolved.
     async fn tried(
         resolver: Resolver,
         addresses: &[IpAddr],
         answers: &'static [&'static str],
     ) -> (NotSent, Vec<String>, Vec<String>) {
-        let (address, received) = proxy(answers).await;
+        let (address, heard) = proxy(answers).await;
         let proxy = Proxy::parse(&format!("http://{address}"), resolver).unwrap();
         let network = Names {
             addresses: addresses.to_vec(),
             asked: Mutex::default(),
         };
-        let url = Url::parse("https://api.provider.example:8443/x").unwrap();
+        let url = Url::parse("https://api.vendor.example:8443/x").unwrap();
         let tls = crate::tls::connector(&crate::Trust::Public, &[]);
         let outcome = connect_to(&url, &network, tls.as_ref(), false, Some(&proxy)).await;
         let failed = outcome.map(drop).expect_err("no target behind it");
         if answers.is_empty() {
-            received.abort();
+            heard.abort();
         }
-        let received = received.await.unwrap_or_default();
-        (failed, received, network.asked.into_inner().unwrap())
+        let heard = heard.await.unwrap_or_default();
+        (failed, heard, network.asked.into_inner().unwrap())
     }
 
     const PUBLIC: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(93, 184, 215, 14));
@@ -226,20 +226,20 @@ mod tests {
     async fn the_proxy_is_asked_for_an_address_that_was_filtered_here() {
         let answers = &["HTTP/1.1 403 Forbidden\r\n\r\n"];
         let found = [PRIVATE, PUBLIC];
-        let (failed, received, asked) = tried(Resolver::Gateway, &found, answers).await;
+        let (failed, heard, asked) = tried(Resolver::Gateway, &found, answers).await;
         assert_eq!(failed, NotSent::ProxyRefused(403));
-        assert_eq!(received, ["CONNECT 93.184.215.14:8443 HTTP/1.1"]);
-        assert_eq!(asked, ["api.provider.example"]);
-        let (failed, received, _) = tried(Resolver::Gateway, &[PRIVATE], &[]).await;
-        assert_eq!((failed, received), (NotSent::NotPublic, vec![]));
+        assert_eq!(heard, ["CONNECT 93.184.215.14:8443 HTTP/1.1"]);
+        assert_eq!(asked, ["api.vendor.example"]);
+        let (failed, heard, _) = tried(Resolver::Gateway, &[PRIVATE], &[]).await;
+        assert_eq!((failed, heard), (NotSent::NotPublic, vec![]));
     }
 
     #[tokio::test]
     async fn a_proxy_that_resolves_is_asked_for_the_name() {
         let answers = &["HTTP/1.0 502 Bad Gateway\r\nX: y\r\n\r\n"];
-        let (failed, received, asked) = tried(Resolver::Proxy, &[], answers).await;
+        let (failed, heard, asked) = tried(Resolver::Proxy, &[], answers).await;
         assert_eq!(failed, NotSent::ProxyRefused(502));
-        assert_eq!(received, ["CONNECT api.provider.example:8443 HTTP/1.1"]);
+        assert_eq!(heard, ["CONNECT api.vendor.example:8443 HTTP/1.1"]);
         assert_eq!(asked, Vec::<String>::new(), "nothing is resolved here");
     }
 
@@ -250,11 +250,11 @@ mod tests {
             "HTTP/1.1 200 Connection established\r\n\r\n",
         ];
         let other = IpAddr::from([93, 184, 215, 15]);
-        let (failed, received, _) = tried(Resolver::Gateway, &[PUBLIC, other], answers).await;
+        let (failed, heard, _) = tried(Resolver::Gateway, &[PUBLIC, other], answers).await;
         // The proxy of this test closes the tunnel during the TLS handshake.
         assert!(matches!(failed, NotSent::NoTls(_)), "{failed:?}");
         assert_eq!(
-            received,
+            heard,
             [
                 "CONNECT 93.184.215.14:8443 HTTP/1.1",
                 "CONNECT 93.184.215.15:8443 HTTP/1.1"

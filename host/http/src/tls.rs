@@ -23,14 +23,11 @@ pub enum Trust {
     Only(Vec<CertificateDer<'static>>),
 }
 
-/// A connector that offers HTTP/2 and HTTP/1.1. It also trusts the authorities in `extra_authorities`.
+/// A connector that offers HTTP/2 and HTTP/1.1. It also trusts the authorities in `beside`.
 ///
 /// `None` if a certificate cannot be parsed or the crypto library does not support the default TLS versions.
 /// Nothing can be sent over https then.
-pub(crate) fn connector(
-    trust: &Trust,
-    extra_authorities: &[CertificateDer<'static>],
-) -> Option<TlsConnector> {
+pub(crate) fn connector(trust: &Trust, beside: &[CertificateDer<'static>]) -> Option<TlsConnector> {
     let mut roots = RootCertStore::empty();
     match trust {
         Trust::Public => roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
@@ -40,7 +37,7 @@ pub(crate) fn connector(
             }
         }
     }
-    for authority in extra_authorities {
+    for authority in beside {
         roots.add(authority.clone()).ok()?;
     }
     let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))

@@ -111,7 +111,7 @@ async fn without_the_development_setting_loopback_sees_no_connection() {
 #[tokio::test]
 async fn a_host_that_is_not_listed_sees_no_connection() {
     let trap = Server::start(&[OK]).await;
-    let listed: Vec<HostPattern> = vec!["api.provider.example".parse().unwrap()];
+    let listed: Vec<HostPattern> = vec!["api.vendor.example".parse().unwrap()];
     let refused = dev()
         .send(Request {
             hosts: Some(&listed),

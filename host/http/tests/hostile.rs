@@ -420,7 +420,7 @@ async fn a_public_address_among_many_others_is_not_lost_and_few_are_dialled() {
 }
 
 #[tokio::test]
-async fn a_name_that_does_not_resolve_is_reported() {
+async fn a_name_that_does_not_resolve_is_told() {
     let (client, _) = client(Guard::default(), &[]);
     let url = "https://nothing.example/".parse().unwrap();
     let error = client.send(post(url)).await.unwrap_err();

@@ -149,7 +149,7 @@ async fn the_version_of_http_is_agreed_on_in_the_handshake() {
 }
 
 #[tokio::test]
-async fn a_certificate_that_cannot_be_trusted_gets_no_request() {
+async fn a_certificate_that_cannot_be_believed_gets_no_request() {
     let ours = Authority::named("ours");
     let theirs = Authority::named("theirs");
     let impostor = Authority::named("ours");
@@ -386,7 +386,7 @@ async fn the_deadline_spans_name_connection_and_handshake() {
 }
 
 #[tokio::test]
-async fn a_server_that_breaks_off_is_distinguished_from_one_that_cannot_be_trusted() {
+async fn a_server_that_breaks_off_is_told_apart_from_one_that_cannot_be_trusted() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {

@@ -32,7 +32,7 @@ pub enum OpenError {
     OtherWorld(String),
 }
 
-/// A network that rejects all requests, as if the provider could not be reached.
+/// A network that rejects all requests, as if the vendor could not be reached.
 #[derive(Clone, Copy, Debug)]
 pub struct NoNetwork;
 
@@ -43,7 +43,7 @@ impl Outgoing for NoNetwork {
 }
 
 impl Harness {
-    /// A harness without a network, for methods, and for provider modules whose provider cannot be reached.
+    /// A harness without a network, for methods, and for providers whose vendor cannot be reached.
     ///
     /// # Errors
     /// The engine cannot be set up.

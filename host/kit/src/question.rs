@@ -25,7 +25,7 @@ pub fn question(currency: &str, amount: Option<&str>, candidates: &[&str]) -> Co
     Context {
         amount,
         currency: Currency::parse(currency)
-            .unwrap_or_else(|| panic!("{currency:?} is not a currency of this interface")),
+            .unwrap_or_else(|| panic!("{currency:?} is no currency of this interface")),
         usd: amount,
         environment: Environment::Test,
         email_known: false,
@@ -47,7 +47,7 @@ pub fn question(currency: &str, amount: Option<&str>, candidates: &[&str]) -> Co
 )]
 pub fn candidate(id: &str) -> AccountCandidate {
     AccountCandidate {
-        id: AccountId::parse(id).unwrap_or_else(|_| panic!("{id:?} is not an account's id")),
+        id: AccountId::parse(id).unwrap_or_else(|_| panic!("{id:?} is no account's id")),
         minimum: None,
         maximum: None,
         fee: None,

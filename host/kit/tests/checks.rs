@@ -147,7 +147,7 @@ fn a_method_that_traps_or_breaks_a_rule_fails_with_the_question() {
     assert!(message.contains("asked about no amount"), "{message}");
     let (name, message) = failure(&Method::saying(&[]).build());
     assert_eq!(name, "answers");
-    assert!(message.contains("no verdict about"), "{message}");
+    assert!(message.contains("no verdict on"), "{message}");
     let endless = Method::ideal("(loop $again (br $again)) unreachable");
     assert!(failure(&endless.build()).1.contains("ran too long"));
 }
@@ -231,12 +231,12 @@ fn a_provider_that_claims_a_refund_without_a_request_fails() {
         (
             "a foreign method",
             refunding(&["ideal"], unavailable, unavailable, unavailable),
-            "which is not one of its methods",
+            "not among its methods",
         ),
         (
             "given",
             refunding(&[], given, unavailable, unavailable),
-            "money was refunded",
+            "money was given back",
         ),
         (
             "uncertain",
@@ -251,12 +251,12 @@ fn a_provider_that_claims_a_refund_without_a_request_fails() {
         (
             "absent",
             refunding(&[], unavailable, absent, unavailable),
-            "reports the outcome of a refund",
+            "knows what became of a refund",
         ),
         (
             "known",
             refunding(&[], unavailable, given, unavailable),
-            "reports the outcome of a refund",
+            "knows what became of a refund",
         ),
         (
             "cancelled",
@@ -274,7 +274,7 @@ fn a_provider_that_claims_a_refund_without_a_request_fails() {
 }
 
 #[test]
-fn the_facts_report_what_a_module_is() {
+fn the_facts_tell_what_a_module_is() {
     let facts = |slot: &str| {
         let bytes = std::fs::read(&kassette_build::guest(slot).path).unwrap();
         let opened = Harness::new().unwrap().open(&bytes).unwrap();

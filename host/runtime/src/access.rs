@@ -101,7 +101,7 @@ impl Recorder {
         Self(Arc::new(takes))
     }
 
-    pub(crate) fn record(&self, recorded: RecordedCall) {
+    pub(crate) fn tell(&self, recorded: RecordedCall) {
         (self.0)(recorded);
     }
 }

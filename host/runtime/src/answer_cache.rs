@@ -176,14 +176,14 @@ mod tests {
     }
 
     #[test]
-    fn without_capacity_nothing_is_remembered() {
+    fn without_room_nothing_is_remembered() {
         let cache = AnswerCache::new(0);
         cache.insert(&DIGEST, &question(1), &answer("x"));
         assert_eq!(cache.get(&DIGEST, &question(1)), None);
     }
 
     #[test]
-    fn an_answer_larger_than_its_capacity_is_not_kept() {
+    fn an_answer_larger_than_its_room_is_not_kept() {
         let cache = AnswerCache::new(100_000);
         cache.insert(&DIGEST, &question(1), &answer("short"));
         cache.insert(&DIGEST, &question(2), &answer(&"x".repeat(100_000)));

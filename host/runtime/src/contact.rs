@@ -29,7 +29,7 @@ impl Contact {
     /// account or every request. `None` if the host saw no such failure.
     pub fn failure(&self) -> Option<String> {
         let seen = self.0.lock();
-        let pending = (seen.pending > 0).then(|| "a request is not answered yet".to_owned());
+        let pending = (seen.pending > 0).then(|| "a request has no answer yet".to_owned());
         seen.failure.clone().or(pending)
     }
 

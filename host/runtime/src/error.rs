@@ -112,12 +112,12 @@ pub enum LoadError {
     CompileMemory(u64),
     /// The compiler crashed.
     #[error(
-        "the compiler ended without an answer; the module may be built to break it: build it again with a current toolchain"
+        "the compiler ended without an answer; the module may be built to break it: build it anew with a current toolchain"
     )]
     CompilerFailed,
     /// The compiler cannot be started.
     #[error(
-        "the compiler's process cannot be started ({0}), and no module can be compiled without it; check that the gateway's program can be executed and that memory is free"
+        "the compiler's process cannot be started ({0}), and nothing is compiled without it; see that the gateway's program can be run and that there is memory"
     )]
     NoCompiler(io::ErrorKind),
     /// The module imports an interface that this host does not offer.
@@ -223,7 +223,7 @@ pub enum RuntimeError {
     #[error("the plugin folder cannot be read: {0}")]
     Folder(#[from] io::Error),
     /// The folder of kept versions cannot be read or created.
-    #[error("the folder of stored module versions cannot be used: {0}")]
+    #[error("the folder of kept module versions cannot be used: {0}")]
     Versions(io::Error),
 }
 

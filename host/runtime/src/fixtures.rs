@@ -13,18 +13,18 @@ use crate::access::{AccountAccess, Recording, SecretEntry};
 use crate::contact::Contact;
 use crate::tokens::TokenStore;
 
-/// An account that may call `api.provider.example` and `login.provider.example`.
+/// An account that may call `api.vendor.example` and `login.vendor.example`.
 pub(crate) fn access() -> AccountAccess {
     AccountAccess {
         account: AccountFacts {
-            id: AccountId::parse("acme-test").unwrap(),
+            id: AccountId::parse("vendor-test").unwrap(),
             environment: Environment::Test,
             now: Time::from_secs(1_795_000_000),
-            callback_url: "https://pay.example/callbacks/acme-test".into(),
+            callback_url: "https://pay.example/callbacks/vendor-test".into(),
             settings: vec![],
         },
-        hosts: hosts(&["api.provider.example", "login.provider.example"]),
-        redirect_hosts: hosts(&["pay.provider.example"]),
+        hosts: hosts(&["api.vendor.example", "login.vendor.example"]),
+        redirect_hosts: hosts(&["pay.vendor.example"]),
         secrets: vec![],
         plain_loopback: false,
         tokens: Arc::new(TokenStore::new()),

@@ -71,8 +71,8 @@ enum FolderEvent {
 pub(crate) fn watch(folder: &Path) -> Result<FolderWatch, RuntimeError> {
     fs::read_dir(folder)?;
     let (sender, events) = sync_channel(MAX_QUEUED_EVENTS);
-    let watch_sender = sender.clone();
-    let watcher = notify::recommended_watcher(move |event| on_event(event, &watch_sender));
+    let tell = sender.clone();
+    let watcher = notify::recommended_watcher(move |event| on_event(event, &tell));
     let watcher = watcher
         .inspect_err(|error| warn_unwatched(folder, error))
         .ok();
@@ -95,7 +95,7 @@ pub(crate) fn watch(folder: &Path) -> Result<FolderWatch, RuntimeError> {
 fn warn_unwatched(folder: &Path, error: &notify::Error) {
     tracing::warn!(
         plugin.folder = %folder.display(),
-        "{} cannot be watched, so it is checked once a second: {error}", folder.display(),
+        "{} cannot be watched, so it is looked at once a second: {error}", folder.display(),
     );
 }
 
@@ -148,7 +148,7 @@ impl FolderWatch {
                 {
                     tracing::warn!(
                         plugin.file = %path.display(),
-                        "{} is not the file of a slot; name it `method.<id>.wasm` or `provider.<id>.wasm`", path.display(),
+                        "{} is no slot's file; name it `method.<id>.wasm` or `provider.<id>.wasm`", path.display(),
                     );
                 }
                 None => {}
@@ -200,7 +200,7 @@ impl FolderWatch {
                 Ok(FolderEvent::Due(slot, after)) => self.schedule(slot, Instant::now() + after),
                 Ok(FolderEvent::Gone(slot)) => {
                     self.due.remove(&slot);
-                    tracing::info!(plugin.slot = %slot, "the file of {slot} was removed; its last version stays active");
+                    tracing::info!(plugin.slot = %slot, "the file of {slot} is gone; its last version goes on serving");
                 }
                 Ok(FolderEvent::Rescan) => next_scan = next_scan.min(Instant::now() + DEBOUNCE),
                 // `self` holds a sender, so this is never `Disconnected`.
@@ -259,7 +259,7 @@ impl FolderWatch {
                 if !std::mem::replace(&mut self.missing, true) {
                     tracing::error!(
                         plugin.folder = %self.folder.display(),
-                        "the plugin folder cannot be read: {error}; the active versions stay active, and the folder is read when it can be",
+                        "the plugin folder cannot be read: {error}; what serves goes on serving, and the folder is read once it is back",
                     );
                 }
                 return Vec::new();

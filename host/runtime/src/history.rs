@@ -16,11 +16,10 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use hmac::{Hmac, Mac as _};
-use kassette_domain::audit::{AuditedSlot, SlotSnapshot};
+use kassette_domain::audit::{AuditedSlot, KeptSlot};
 use kassette_domain::candidate::{Candidate, Counted};
 use kassette_domain::id::{Digest, Slot, digest_text};
 use kassette_domain::time::Time;
-use kassette_files::Replaced;
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
@@ -38,7 +37,7 @@ const MAC_FIELD: &str = "{\"mac\":\"";
 /// Maximum size of a history file, in bytes. [`MAX_EVENTS`] events take up to 300 kB.
 const MAX_HISTORY_BYTES: u64 = 1 << 20;
 const NOT_AUTHENTIC: &str = "it is not authentic";
-const SWITCH_GONE: &str = "it is missing, and according to the audit log the slot is disabled";
+const SWITCH_GONE: &str = "it is missing, and the audit log says that the slot is switched off";
 /// Events kept per slot.
 pub(crate) const MAX_EVENTS: usize = 200;
 
@@ -60,7 +59,7 @@ pub enum Cause {
     Rollback,
     /// The version was restored from the kept ones at the start: the plugin folder had no working file, or the
     /// history was not authentic and the audit log names the version.
-    Restored,
+    Kept,
     /// The version is bundled with the program.
     Bundled,
     /// The version's trial ended, and it was not promoted: the one event after which another version serves.
@@ -78,7 +77,7 @@ impl Cause {
             Self::Promote,
             Self::Pin,
             Self::Rollback,
-            Self::Restored,
+            Self::Kept,
         ];
         all.into_iter().find(|cause| cause.as_str() == text)
     }
@@ -92,7 +91,7 @@ impl Cause {
             Self::Promote => "promote",
             Self::Pin => "pin",
             Self::Rollback => "rollback",
-            Self::Restored => "kept",
+            Self::Kept => "kept",
             Self::Bundled => "bundled",
             Self::Ended => "ended",
         }
@@ -156,8 +155,8 @@ pub(crate) struct History {
 
 impl History {
     /// What the audit log says of a slot too.
-    fn snapshot(&self) -> SlotSnapshot {
-        SlotSnapshot {
+    fn kept(&self) -> KeptSlot {
+        KeptSlot {
             version: Some(self.versions.first().map(|saved| saved.digest)),
             since: self.activated().map(|event| event.at),
             is_disabled: Some(self.disabled),
@@ -240,7 +239,7 @@ impl VersionsConfig {
         for slot in slots {
             let said = audited.get(&slot);
             let what = match seal.read(&self.folder, &slot) {
-                Some(Ok(history)) => said.and_then(|said| said.difference(&history.snapshot())),
+                Some(Ok(history)) => said.and_then(|said| said.difference(&history.kept())),
                 Some(Err(_)) => Some(NOT_AUTHENTIC),
                 None => said.filter(|said| said.is_disabled()).map(|_| SWITCH_GONE),
             };
@@ -428,11 +427,7 @@ impl VersionStore {
     }
 
     /// Writes the history of a slot and deletes all files that it does not name, unless a history is set aside,
-    /// which may name them. Failures after the history was replaced are only logged, because it then counts at the next
-    /// start.
-    ///
-    /// # Errors
-    /// File system errors. The history before then remains.
+    /// which may name them.
     pub(crate) fn save(&self, slot: &Slot, history: &History) -> io::Result<()> {
         let Some(OpenFolder { path, seal }) = &self.0 else {
             return Ok(());
@@ -440,14 +435,16 @@ impl VersionStore {
         let folder = path.join(slot.as_str());
         create_folder(&folder)?;
         let file = seal.close(slot, history)?;
-        let replaced = kassette_files::replace(&folder.join(HISTORY_FILE), 0o600, &file)?;
-        if let Replaced::NotSynced(error) = replaced {
-            tracing::error!(plugin.slot = %slot, "the history of {slot} may be lost in a power cut: {error}");
+        kassette_files::write(&folder.join(HISTORY_FILE), 0o600, &file)?;
+        if history.set_aside {
+            return Ok(());
         }
-        if !history.set_aside
-            && let Err(error) = delete_unnamed(&folder, history)
-        {
-            tracing::warn!(plugin.slot = %slot, "versions of {slot} that are no longer kept were not deleted: {error}");
+        for entry in fs::read_dir(&folder)? {
+            let name = entry?.file_name();
+            let kept = history.digests().any(|digest| *file_name(&digest) == *name);
+            if !kept && name != HISTORY_FILE {
+                fs::remove_file(folder.join(name))?;
+            }
         }
         Ok(())
     }
@@ -483,18 +480,6 @@ fn read_file(path: &Path) -> io::Result<Vec<u8>> {
         .take(MAX_HISTORY_BYTES)
         .read_to_end(&mut bytes)?;
     Ok(bytes)
-}
-
-/// Deletes the versions in a slot's folder that its history does not name.
-fn delete_unnamed(folder: &Path, history: &History) -> io::Result<()> {
-    for entry in fs::read_dir(folder)? {
-        let name = entry?.file_name();
-        let kept = history.digests().any(|digest| *file_name(&digest) == *name);
-        if !kept && name != HISTORY_FILE {
-            fs::remove_file(folder.join(name))?;
-        }
-    }
-    Ok(())
 }
 
 fn create_folder(folder: &Path) -> io::Result<()> {

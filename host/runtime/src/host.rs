@@ -241,7 +241,7 @@ impl Identity {
                 plugin.digest = short(&self.digest),
                 plugin.faults = quarantined.faults,
                 environment = source.environment.as_str(),
-                "version {} of {} failed {} times and is quarantined until {}; the last good version serves, if there is one",
+                "version {} of {} failed {} times and is benched until {}; the last good version serves, where there is one",
                 short(&self.digest), self.slot, quarantined.faults, quarantined.until.rfc3339(),
             );
         }

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     fn hosts() -> Vec<HostPattern> {
-        ["pay.provider.example", "127.0.0.1:4010"]
+        ["pay.vendor.example", "127.0.0.1:4010"]
             .map(|host| host.parse().unwrap())
             .to_vec()
     }
@@ -106,19 +106,19 @@ mod tests {
             hosts: &hosts,
             plain_loopback: false,
         };
-        let fine = "https://pay.provider.example/c/1?x=y#state";
+        let fine = "https://pay.vendor.example/c/1?x=y#state";
         assert_eq!(pages.check_page(fine).unwrap(), fine);
         for wrong in [
-            "http://pay.provider.example/",
+            "http://pay.vendor.example/",
             "https://evil.example/",
-            "https://pay.provider.example@evil.example/",
-            "https://user@pay.provider.example/",
-            "https://pay.provider.example:8443/",
-            "https://pay.provider.example.evil.example/",
+            "https://pay.vendor.example@evil.example/",
+            "https://user@pay.vendor.example/",
+            "https://pay.vendor.example:8443/",
+            "https://pay.vendor.example.evil.example/",
             "javascript:alert(1)",
             "java\nscript:alert(1)",
             "data:text/html,x",
-            "//pay.provider.example/",
+            "//pay.vendor.example/",
             "/relative",
             "",
             "http://127.0.0.1:4010/",
@@ -136,10 +136,10 @@ mod tests {
             plain_loopback: false,
         };
         let named = |text: &str| pages.check_page(text).unwrap_err().0;
-        let shown = "https://checkout.provider.example/session/s3cret";
-        assert_eq!(named(shown), "checkout.provider.example");
-        let plain = "http://pay.provider.example/session/s3cret";
-        let expected = "http://pay.provider.example (no plain https address)";
+        let shown = "https://checkout.vendor.example/session/s3cret";
+        assert_eq!(named(shown), "checkout.vendor.example");
+        let plain = "http://pay.vendor.example/session/s3cret";
+        let expected = "http://pay.vendor.example (no plain https address)";
         assert_eq!(named(plain), expected);
     }
 
@@ -152,7 +152,7 @@ mod tests {
         };
         assert!(pages.check_page("http://127.0.0.1:4010/pay/1").is_ok());
         assert!(pages.check_page("http://127.0.0.1:4011/pay/1").is_err());
-        assert!(pages.check_page("http://pay.provider.example/").is_err());
+        assert!(pages.check_page("http://pay.vendor.example/").is_err());
     }
 
     #[test]
@@ -165,7 +165,7 @@ mod tests {
         for link in [
             "bitcoin:bc1qxyz?amount=0.1",
             "upi://pay?pa=x@y",
-            "https://pay.provider.example/x",
+            "https://pay.vendor.example/x",
         ] {
             assert_eq!(pages.check_link(link).unwrap(), link);
         }

@@ -390,7 +390,7 @@ fn check_wasi(slot: &Slot, world: &'static str, import: &str) -> Result<(), Load
             "of WASI a method is offered the released 0.2 of cli, clocks, filesystem, io and random; build it for wasm32-wasip2, or stub WASI",
         ),
         SlotKind::Provider => (
-            ", it reaches its provider through kassette:plugin/http",
+            ", it talks to its vendor through kassette:plugin/http",
             "a provider is offered no WASI; build it for wasm32-unknown-unknown, or stub WASI",
         ),
     };
@@ -453,7 +453,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_recognized_by_its_first_bytes() {
+    fn a_file_is_told_by_its_first_bytes() {
         assert_eq!(check_header(b""), Err(LoadError::NotWasm));
         assert_eq!(check_header(b"#!/bin/sh"), Err(LoadError::NotWasm));
         assert_eq!(check_header(b"\0asm\x01\0\0\0"), Err(LoadError::CoreModule));

@@ -27,7 +27,7 @@ pub(crate) fn start_outcome(
 ) -> StartOutcome {
     let (unavailable, uncertain) = (StartFailure::Unavailable, StartFailure::Uncertain);
     StartOutcome {
-        result: check_outcome(answer, sent, unavailable, uncertain),
+        result: believed(answer, sent, unavailable, uncertain),
         sent: sent.any_sent,
     }
 }
@@ -38,10 +38,10 @@ pub(crate) fn refund_outcome(
     sent: &SentRequests,
 ) -> Result<Given, RefundFailure> {
     let (unavailable, uncertain) = (RefundFailure::Unavailable, RefundFailure::Uncertain);
-    check_outcome(answer, sent, unavailable, uncertain)
+    believed(answer, sent, unavailable, uncertain)
 }
 
-fn check_outcome<T, F>(
+fn believed<T, F>(
     answer: Result<Result<T, F>, CallError>,
     sent: &SentRequests,
     unavailable: fn(String) -> F,
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_is_not_trusted_while_a_request_is_unanswered() {
+    fn an_end_is_not_believed_while_a_request_is_unanswered() {
         let report = |status| Report {
             reference: "r".into(),
             status,
@@ -170,8 +170,8 @@ mod tests {
             assert!(matches!(doubtful, Err(QueryFailure::Unavailable(_))));
             assert_eq!(query_outcome(over.clone(), &sent(true)), over);
         }
-        let report = Ok(report(ProviderStatus::Completed));
-        assert_eq!(query_outcome(report.clone(), &sent(false)), report);
+        let news = Ok(report(ProviderStatus::Completed));
+        assert_eq!(query_outcome(news.clone(), &sent(false)), news);
     }
 
     fn given(state: RefundState) -> Given {
@@ -202,13 +202,13 @@ mod tests {
     }
 
     #[test]
-    fn a_refund_that_refunded_nothing_is_not_trusted_while_a_request_is_unanswered() {
+    fn a_refund_that_gave_nothing_back_is_not_believed_while_a_request_is_unanswered() {
         for over in [Err(QueryFailure::Absent), Ok(given(RefundState::Failed))] {
             let doubtful = refund_query_outcome(over.clone(), &sent(false));
             assert!(matches!(doubtful, Err(QueryFailure::Unavailable(_))));
             assert_eq!(refund_query_outcome(over.clone(), &sent(true)), over);
         }
-        let report = Ok(given(RefundState::Succeeded));
-        assert_eq!(refund_query_outcome(report.clone(), &sent(false)), report);
+        let news = Ok(given(RefundState::Succeeded));
+        assert_eq!(refund_query_outcome(news.clone(), &sent(false)), news);
     }
 }

@@ -51,7 +51,7 @@ impl Default for QuarantineRules {
 }
 
 /// Maximum number of faults kept, as a multiple of the number that quarantines a version.
-const MAX_FAULTS_FACTOR: usize = 16;
+const KEPT: usize = 16;
 
 /// Source of a fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -301,7 +301,7 @@ impl Faults {
         {
             self.recent.remove(oldest);
         }
-        if self.recent.len() >= enough.saturating_mul(MAX_FAULTS_FACTOR) {
+        if self.recent.len() >= enough.saturating_mul(KEPT) {
             self.recent.pop_front();
         }
         self.recent.push_back(Fault {

@@ -212,7 +212,7 @@ mod tests {
         NOW.after(MINUTE * number)
     }
 
-    fn is_cached(cache: &ResponseCache, address: &str, now: Time) -> bool {
+    fn is_kept(cache: &ResponseCache, address: &str, now: Time) -> bool {
         match cache.look_up(address, STRANGER, now) {
             Lookup::Hit(found) => found.body == address.as_bytes(),
             Lookup::Wait(_) | Lookup::Fetch(_) | Lookup::TooSoon => false,
@@ -223,18 +223,18 @@ mod tests {
     fn an_answer_is_kept_for_its_life_and_for_a_day_at_most() {
         let cache = ResponseCache::default();
         fetch(&cache, "a", NOW);
-        assert!(is_cached(
+        assert!(is_kept(
             &cache,
             "a",
             NOW.after(HOUR - Duration::from_millis(1))
         ));
-        assert!(!is_cached(&cache, "a", NOW.after(HOUR)));
+        assert!(!is_kept(&cache, "a", NOW.after(HOUR)));
         let Lookup::Fetch(fetch) = cache.look_up("b", None, NOW.after(HOUR * 2)) else {
             panic!("an hour later");
         };
         fetch.store(&answer("b"), Duration::MAX, NOW.after(HOUR * 2));
-        assert!(is_cached(&cache, "b", NOW.after(HOUR * 25)));
-        assert!(!is_cached(&cache, "b", NOW.after(HOUR * 26)));
+        assert!(is_kept(&cache, "b", NOW.after(HOUR * 25)));
+        assert!(!is_kept(&cache, "b", NOW.after(HOUR * 26)));
     }
 
     #[test]
@@ -247,7 +247,7 @@ mod tests {
         }
         fetch(&cache, "genuine", soon);
         // A cached response is still returned.
-        assert!(is_cached(&cache, "genuine", soon));
+        assert!(is_kept(&cache, "genuine", soon));
         assert!(asks(&cache, "another", STRANGER, minute(1)));
         // Setting the clock back does not block requests for long.
         assert!(asks(&cache, "third", STRANGER, NOW));
@@ -274,14 +274,14 @@ mod tests {
         fetch(&cache, "a", NOW);
         let over = NOW.after(HOUR);
         assert!(asks(&cache, "forged", STRANGER, over));
-        assert!(is_cached(&cache, "a", over));
+        assert!(is_kept(&cache, "a", over));
         let Lookup::Fetch(mut fetch) = cache.look_up("a", None, over) else {
             panic!("its life is over");
         };
         assert!(fetch.stale().is_some());
         fetch.forget();
         drop(fetch);
-        assert!(!is_cached(&cache, "a", over));
+        assert!(!is_kept(&cache, "a", over));
     }
 
     #[tokio::test]
@@ -296,19 +296,19 @@ mod tests {
         assert!(matches!(cache.look_up("b", STRANGER, NOW), Lookup::TooSoon));
         fetch.store(&answer("a"), HOUR, NOW);
         assert!(in_flight.changed().await.is_err(), "the channel has closed");
-        assert!(is_cached(&cache, "a", NOW));
+        assert!(is_kept(&cache, "a", NOW));
     }
 
     #[test]
-    fn what_is_read_often_is_kept_next_to_what_is_asked_for_once() {
+    fn what_is_read_often_is_kept_beside_what_is_asked_for_once() {
         let cache = ResponseCache::default();
         fetch(&cache, "genuine", NOW);
         for number in 1..=20 {
             fetch(&cache, &format!("old-{number}"), minute(number));
-            assert!(is_cached(&cache, "genuine", minute(number)));
+            assert!(is_kept(&cache, "genuine", minute(number)));
         }
-        assert!(!is_cached(&cache, "old-13", minute(20)));
-        assert!(is_cached(&cache, "old-14", minute(20)));
+        assert!(!is_kept(&cache, "old-13", minute(20)));
+        assert!(is_kept(&cache, "old-14", minute(20)));
     }
 
     #[test]

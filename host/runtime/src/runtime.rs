@@ -12,7 +12,6 @@ use kassette_domain::id::{Digest, Slot};
 use kassette_domain::key::Environment;
 use kassette_domain::method::MethodId;
 use kassette_domain::time::Time;
-use kassette_files::Replaced;
 use metrics::counter;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{mpsc, watch};
@@ -139,7 +138,7 @@ impl Prepared {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RollbackError {
     /// The slot has no such version.
-    #[error("no previous version exists")]
+    #[error("there is no version to go back to")]
     Nothing,
     /// The file of the version is lost or damaged.
     #[error("the version before cannot be read ({0}); upload it instead")]
@@ -153,7 +152,7 @@ pub enum RollbackError {
 #[derive(Debug, thiserror::Error)]
 pub enum RemoveError {
     /// The slot's file in the plugin folder would fill it again.
-    #[error("{0} is in the plugin folder: delete it first")]
+    #[error("{0} stands in the plugin folder: delete it first")]
     FileStands(String),
     /// The kept versions, or the file, cannot be deleted.
     #[error("its versions cannot be removed ({0})")]
@@ -261,7 +260,7 @@ impl Runtime {
     pub(crate) fn skips_file_at_start(&self, slot: &Slot) -> bool {
         let history = self.slots.history(slot);
         let last = history.activated();
-        history.set_aside && last.is_some_and(|event| event.cause == Cause::Restored)
+        history.set_aside && last.is_some_and(|event| event.cause == Cause::Kept)
     }
 
     /// Notifies after each processed file or upload, accepted or not.
@@ -362,13 +361,13 @@ impl Runtime {
     }
 
     /// The kept version of a slot whose digest starts with a text. `None` if no version or more than one matches.
-    pub fn find_version(&self, slot: &Slot, begin: &str) -> Option<Digest> {
-        self.slots.find_version(slot, begin)
+    pub fn kept_version(&self, slot: &Slot, begin: &str) -> Option<Digest> {
+        self.slots.kept_version(slot, begin)
     }
 
     /// Whether a version is kept, loaded or not.
-    pub fn has_version(&self, slot: &Slot, digest: &Digest) -> bool {
-        self.slots.has_version(slot, digest)
+    pub fn is_kept(&self, slot: &Slot, digest: &Digest) -> bool {
+        self.slots.is_kept(slot, digest)
     }
 
     /// Keeps a version that was active before the active one, for attempts that use it. Blocks during compilation.
@@ -377,17 +376,17 @@ impl Runtime {
     pub fn keep(&self, slot: &Slot, bytes: &[u8], now: Time) -> Result<(), LoadError> {
         let _lock = self.loading.lock();
         let digest = Digest::hash(bytes);
-        if self.slots.has_version(slot, &digest) {
+        if self.slots.is_kept(slot, &digest) {
             return Ok(());
         }
         let module = load::load(&self.host, slot, digest, bytes)?;
-        let stored = self.versions.put(slot, &digest, bytes);
+        let kept = self.versions.put(slot, &digest, bytes);
         self.slots.keep(slot, module, now);
-        let saved = stored.and_then(|()| self.versions.save(slot, &self.slots.history(slot)));
+        let saved = kept.and_then(|()| self.versions.save(slot, &self.slots.history(slot)));
         if let Err(error) = saved {
             tracing::error!(
                 plugin.slot = %slot, plugin.digest = short(&digest),
-                "version {} of {slot} was not stored and is lost at a restart: {error}", short(&digest),
+                "version {} of {slot} is not kept over a restart: {error}", short(&digest),
             );
         }
         Ok(())
@@ -418,13 +417,13 @@ impl Runtime {
     /// # Errors The version does not exist or cannot be loaded any longer.
     pub fn prepare_rollback(&self, slot: &Slot) -> Result<Prepared, RollbackError> {
         let digest = self.slots.previous(slot).ok_or(RollbackError::Nothing)?;
-        self.prepare_stored(slot, digest, Cause::Rollback)
+        self.prepare_kept(slot, digest, Cause::Rollback)
     }
 
     /// Like [`Runtime::prepare`], for a kept version.
     ///
     /// # Errors The version cannot be loaded any longer.
-    pub fn prepare_stored(
+    pub fn prepare_kept(
         &self,
         slot: &Slot,
         digest: Digest,
@@ -459,10 +458,7 @@ impl Runtime {
         let path = self.config().plugin_dir.join(format!("{slot}.wasm"));
         if is_refused(self.config(), &path) || !holds(&path, &bytes) {
             // Readable for others, like a module that a deployment installs.
-            let replaced = kassette_files::replace(&path, 0o644, &bytes)?;
-            if let Replaced::NotSynced(error) = replaced {
-                tracing::error!(plugin.slot = %slot, "the file of {slot} may be lost in a power cut: {error}");
-            }
+            kassette_files::write(&path, 0o644, &bytes)?;
         }
         if self.slots.active(&slot) == Some(module.identity().digest) {
             self.confirm(&slot, cause);
@@ -532,7 +528,7 @@ impl Runtime {
         removed.map_err(|error| RemoveError::Versions(error.kind()))?;
         self.slots.remove(slot);
         self.clean_cache();
-        tracing::info!(plugin.slot = %slot, "{slot} was removed");
+        tracing::info!(plugin.slot = %slot, "{slot} was taken away");
         Ok(())
     }
 
@@ -570,12 +566,12 @@ impl Runtime {
 
     /// Returns a kept version, or loads these bytes. Records a refusal.
     fn load(&self, slot: &Slot, digest: Digest, bytes: &[u8]) -> Result<Module, LoadError> {
-        if let Some(module) = self.slots.loaded_version(slot, &digest) {
+        if let Some(module) = self.slots.kept(slot, &digest) {
             return Ok(module);
         }
         let loaded = load::load(&self.host, slot, digest, bytes).and_then(|module| {
             // Versions from before the last start are not checked again, because payments depend on them.
-            if !self.slots.has_version(slot, &digest) {
+            if !self.slots.is_kept(slot, &digest) {
                 self.judge(&module).map_err(LoadError::NotAccepted)?;
             }
             Ok(module)
@@ -609,7 +605,7 @@ impl Runtime {
         now: Time,
     ) -> Installed {
         let digest = module.identity().digest;
-        let stored = self.versions.put(slot, &digest, bytes);
+        let kept = self.versions.put(slot, &digest, bytes);
         let activated = self.slots.activate(slot, module, cause, now);
         if activated.new {
             // Count before writing to disk: an operator who sees the version serve must find it counted.
@@ -617,12 +613,11 @@ impl Runtime {
                 .increment(1);
         }
         // The version serves even if it cannot be saved: a full disk must not prevent a fix.
-        if let Err(error) =
-            stored.and_then(|()| self.versions.save(slot, &self.slots.history(slot)))
+        if let Err(error) = kept.and_then(|()| self.versions.save(slot, &self.slots.history(slot)))
         {
             tracing::error!(
                 plugin.slot = %slot, plugin.digest = short(&digest),
-                "version {} of {slot} is active, but was not stored and is lost at a restart: {error}", short(&digest),
+                "version {} of {slot} serves, but is not kept over a restart: {error}", short(&digest),
             );
         }
         // Versions that several nodes serve are recorded elsewhere.
@@ -665,7 +660,7 @@ impl Runtime {
         self.slots.refuse(slot, error.to_string());
         counter!("kassette_plugin_refusals_total", "slot" => slot.as_str().to_owned()).increment(1);
         let stays = if self.slots.active(slot).is_some() {
-            "the previous version stays active"
+            "the version before it goes on serving"
         } else {
             "the slot serves nothing"
         };

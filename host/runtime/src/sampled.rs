@@ -61,8 +61,8 @@ mod tests {
     #[test]
     fn so_many_lines_a_second_are_written_and_the_others_counted() {
         let lines = Sampled::new("test", 2);
-        let left_out: Vec<_> = (0..5).map(|_| lines.line_at(7)).collect();
-        assert_eq!(left_out, [Some(0), Some(0), None, None, None]);
+        let told: Vec<_> = (0..5).map(|_| lines.line_at(7)).collect();
+        assert_eq!(told, [Some(0), Some(0), None, None, None]);
         assert_eq!(lines.line_at(8), Some(3));
         assert_eq!(lines.line_at(8), Some(0));
     }

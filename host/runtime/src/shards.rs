@@ -18,7 +18,7 @@ pub(crate) const MAX_SHARDS: usize = 4;
 static TAKEN_NUMBERS: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
 
 thread_local! {
-    static THREAD_NUMBER: ThreadNumber = ThreadNumber::allocate();
+    static THREAD_NUMBER: ThreadNumber = ThreadNumber::take();
 }
 
 /// Number of shards for this many calls at a time.
@@ -108,7 +108,7 @@ pub(crate) fn thread_number() -> usize {
 struct ThreadNumber(usize);
 
 impl ThreadNumber {
-    fn allocate() -> Self {
+    fn take() -> Self {
         let mut taken = TAKEN_NUMBERS.lock();
         let free = (0..=taken.len()).find(|number| !taken.contains(number));
         let number = free.unwrap_or_default();

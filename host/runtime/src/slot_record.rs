@@ -21,7 +21,7 @@ pub(crate) const MAX_RETIRED: usize = 4;
 #[derive(Default)]
 pub(crate) struct SlotRecord {
     /// The active version, then earlier ones, the most recent first.
-    pub(crate) versions: VecDeque<StoredVersion>,
+    pub(crate) versions: VecDeque<KeptVersion>,
     /// The most recent event first.
     pub(crate) events: VecDeque<Activation>,
     pub(crate) last_error: Option<String>,
@@ -33,7 +33,7 @@ pub(crate) struct SlotRecord {
     pub(crate) pinned: bool,
     pub(crate) candidate: Option<StagedVersion>,
     /// Versions that were on trial and may have started attempts. The most recent first.
-    pub(crate) retired: VecDeque<StoredVersion>,
+    pub(crate) retired: VecDeque<KeptVersion>,
     /// See [`History`].
     pub(crate) set_aside: bool,
 }
@@ -51,7 +51,7 @@ pub(crate) struct StagedVersion {
     pub(crate) module: Option<Module>,
 }
 
-pub(crate) struct StoredVersion {
+pub(crate) struct KeptVersion {
     pub(crate) digest: Digest,
     pub(crate) since: Time,
     /// `None` if it is only on disk since before the last start.
@@ -60,15 +60,15 @@ pub(crate) struct StoredVersion {
 
 impl SlotRecord {
     pub(crate) fn from_history(history: History) -> Self {
-        let stored = |saved: SavedVersion| StoredVersion {
+        let kept = |saved: SavedVersion| KeptVersion {
             digest: saved.digest,
             since: saved.since,
             module: None,
         };
         let (versions, retired) = (history.versions.into_iter(), history.retired.into_iter());
         Self {
-            versions: versions.take(MAX_VERSIONS).map(stored).collect(),
-            retired: retired.take(MAX_RETIRED).map(stored).collect(),
+            versions: versions.take(MAX_VERSIONS).map(kept).collect(),
+            retired: retired.take(MAX_RETIRED).map(kept).collect(),
             candidate: history.candidate.map(|candidate| StagedVersion {
                 candidate,
                 faults_before: 0,
@@ -85,9 +85,9 @@ impl SlotRecord {
     }
 
     pub(crate) fn history(&self) -> History {
-        let saved = |stored: &StoredVersion| SavedVersion {
-            digest: stored.digest,
-            since: stored.since,
+        let saved = |kept: &KeptVersion| SavedVersion {
+            digest: kept.digest,
+            since: kept.since,
         };
         History {
             versions: self.versions.iter().map(saved).collect(),
@@ -113,9 +113,9 @@ impl SlotRecord {
 
     /// All versions that have a file.
     pub(crate) fn digests(&self) -> impl Iterator<Item = Digest> {
-        let stored = self.versions.iter().chain(&self.retired);
+        let kept = self.versions.iter().chain(&self.retired);
         let staged = self.candidate.iter().map(|staged| staged.candidate.digest);
-        stored.map(|stored| stored.digest).chain(staged)
+        kept.map(|kept| kept.digest).chain(staged)
     }
 
     /// Makes the active version the operator's choice and clears the last error. Returns whether the history must
@@ -149,8 +149,8 @@ impl SlotRecord {
             trial,
         });
         if slot.kind() == SlotKind::Provider {
-            self.retired.retain(|stored| stored.digest != digest);
-            self.retired.push_front(StoredVersion {
+            self.retired.retain(|kept| kept.digest != digest);
+            self.retired.push_front(KeptVersion {
                 digest,
                 since: now,
                 module,
@@ -166,18 +166,13 @@ impl SlotRecord {
         self.events.truncate(MAX_EVENTS);
     }
 
-    pub(crate) fn active(&self) -> Option<&StoredVersion> {
-        self.versions
-            .front()
-            .filter(|stored| stored.module.is_some())
+    pub(crate) fn active(&self) -> Option<&KeptVersion> {
+        self.versions.front().filter(|kept| kept.module.is_some())
     }
 
     /// Sets for each loaded version whether an earlier one could replace it.
     pub(crate) fn note_replaceable(&self) {
-        let loaded = self
-            .versions
-            .iter()
-            .filter_map(|stored| stored.module.as_ref());
+        let loaded = self.versions.iter().filter_map(|kept| kept.module.as_ref());
         let mut is_replaceable = false;
         for module in loaded.rev() {
             module.identity().quarantine.set_replaceable(is_replaceable);
@@ -188,17 +183,14 @@ impl SlotRecord {
     pub(crate) fn status(&self, slot: &Slot) -> SlotStatus {
         let active = self.active();
         // The end of a quarantine in live, or else in test.
-        let quarantined = |stored: &StoredVersion| {
-            let identity = stored.module.as_ref()?.identity();
+        let quarantined = |kept: &KeptVersion| {
+            let identity = kept.module.as_ref()?.identity();
             let mut environments = [Environment::Live, Environment::Test].into_iter();
             environments.find_map(|environment| identity.quarantined_until(environment))
         };
         let quarantined_until = active.and_then(quarantined);
-        let loaded = self
-            .versions
-            .iter()
-            .filter(|stored| stored.module.is_some());
-        let mut fit = loaded.filter(|stored| quarantined(stored).is_none());
+        let loaded = self.versions.iter().filter(|kept| kept.module.is_some());
+        let mut fit = loaded.filter(|kept| quarantined(kept).is_none());
         SlotStatus {
             slot: slot.clone(),
             kind: slot.kind(),
@@ -208,12 +200,12 @@ impl SlotRecord {
                 (Some(_), Some(_)) => SlotState::Quarantined,
                 (Some(_), None) => SlotState::Serving,
             },
-            active: active.and_then(StoredVersion::active),
-            serving: active.and_then(|_| fit.next()).map(|stored| stored.digest),
+            active: active.and_then(KeptVersion::active),
+            serving: active.and_then(|_| fit.next()).map(|kept| kept.digest),
             quarantined_until,
-            previous: self.versions.get(1).map(|stored| PreviousVersion {
-                digest: stored.digest,
-                since: stored.since,
+            previous: self.versions.get(1).map(|kept| PreviousVersion {
+                digest: kept.digest,
+                since: kept.since,
             }),
             candidate: self
                 .candidate
@@ -239,7 +231,7 @@ impl StagedVersion {
     }
 }
 
-impl StoredVersion {
+impl KeptVersion {
     fn active(&self) -> Option<ActiveVersion> {
         let module = self.module.as_ref()?;
         let (name, version) = module.names();

@@ -16,7 +16,7 @@ use crate::history::{Activation, Cause, History};
 use crate::load::Module;
 use crate::method::MethodModule;
 use crate::provider::ProviderModule;
-use crate::slot_record::{MAX_VERSIONS, SlotRecord, StagedVersion, StoredVersion};
+use crate::slot_record::{KeptVersion, MAX_VERSIONS, SlotRecord, StagedVersion};
 use crate::status::SlotStatus;
 
 /// An immutable snapshot. A request uses one throughout. Lists have the active version first, then earlier ones.
@@ -250,25 +250,21 @@ impl Slots {
             .lock()
             .get(slot)?
             .active()
-            .map(|stored| stored.digest)
+            .map(|kept| kept.digest)
     }
 
     pub(crate) fn previous(&self, slot: &Slot) -> Option<Digest> {
         let records = self.records.lock();
-        records
-            .get(slot)?
-            .versions
-            .get(1)
-            .map(|stored| stored.digest)
+        records.get(slot)?.versions.get(1).map(|kept| kept.digest)
     }
 
     /// A kept version that is loaded.
-    pub(crate) fn loaded_version(&self, slot: &Slot, digest: &Digest) -> Option<Module> {
+    pub(crate) fn kept(&self, slot: &Slot, digest: &Digest) -> Option<Module> {
         let records = self.records.lock();
         let record = records.get(slot)?;
         let mut versions = record.versions.iter().chain(&record.retired);
-        if let Some(stored) = versions.find(|stored| stored.digest == *digest) {
-            return stored.module.clone();
+        if let Some(kept) = versions.find(|kept| kept.digest == *digest) {
+            return kept.module.clone();
         }
         let staged = record.candidate.as_ref()?;
         let module = staged.module.clone();
@@ -276,17 +272,17 @@ impl Slots {
     }
 
     /// Whether a version is kept, loaded or not.
-    pub(crate) fn has_version(&self, slot: &Slot, digest: &Digest) -> bool {
+    pub(crate) fn is_kept(&self, slot: &Slot, digest: &Digest) -> bool {
         let records = self.records.lock();
         let record = records.get(slot);
-        record.is_some_and(|record| record.digests().any(|stored| stored == *digest))
+        record.is_some_and(|record| record.digests().any(|kept| kept == *digest))
     }
 
     /// The kept version whose digest starts with a text. `None` if no version or more than one matches.
-    pub(crate) fn find_version(&self, slot: &Slot, begin: &str) -> Option<Digest> {
+    pub(crate) fn kept_version(&self, slot: &Slot, begin: &str) -> Option<Digest> {
         let records = self.records.lock();
-        let stored = records.get(slot)?.digests();
-        let mut found = stored.filter(|digest| digest.to_string().starts_with(begin));
+        let kept = records.get(slot)?.digests();
+        let mut found = kept.filter(|digest| digest.to_string().starts_with(begin));
         let first = found.next()?;
         found.all(|other| other == first).then_some(first)
     }
@@ -295,10 +291,10 @@ impl Slots {
     pub(crate) fn digests(&self) -> Vec<Digest> {
         let records = self.records.lock();
         let at = |age: usize| {
-            let stored = records
+            let kept = records
                 .values()
                 .filter_map(move |record| record.versions.get(age));
-            stored.map(|stored| stored.digest)
+            kept.map(|kept| kept.digest)
         };
         let on_trial = records
             .values()
@@ -307,7 +303,7 @@ impl Slots {
         (0..MAX_VERSIONS)
             .flat_map(at)
             .chain(on_trial.map(|staged| staged.candidate.digest))
-            .chain(retired.map(|stored| stored.digest))
+            .chain(retired.map(|kept| kept.digest))
             .collect()
     }
 
@@ -316,9 +312,9 @@ impl Slots {
         let records = self.records.lock();
         let mut unloaded = Vec::new();
         for (slot, record) in records.iter() {
-            let stored = record.versions.iter().chain(&record.retired);
-            let stored = stored.filter(|stored| stored.module.is_none());
-            unloaded.extend(stored.map(|stored| (slot.clone(), stored.digest)));
+            let kept = record.versions.iter().chain(&record.retired);
+            let kept = kept.filter(|kept| kept.module.is_none());
+            unloaded.extend(kept.map(|kept| (slot.clone(), kept.digest)));
             let staged = record
                 .candidate
                 .iter()
@@ -362,9 +358,9 @@ impl Slots {
         let Some(record) = records.get_mut(slot) else {
             return;
         };
-        for stored in record.versions.iter_mut().chain(&mut record.retired) {
-            if stored.digest == *digest {
-                stored.module = Some(module.clone());
+        for kept in record.versions.iter_mut().chain(&mut record.retired) {
+            if kept.digest == *digest {
+                kept.module = Some(module.clone());
             }
         }
         if let Some(staged) = &mut record.candidate
@@ -379,7 +375,7 @@ impl Slots {
     pub(crate) fn keep(&self, slot: &Slot, module: Module, now: Time) {
         let mut records = self.records.lock();
         let record = records.entry(slot.clone()).or_default();
-        record.versions.push_back(StoredVersion {
+        record.versions.push_back(KeptVersion {
             digest: module.identity().digest,
             since: now,
             module: Some(module),
@@ -400,7 +396,7 @@ impl Slots {
         module.identity().quarantine.lift();
         let mut records = self.records.lock();
         let record = records.entry(slot.clone()).or_default();
-        let before = record.versions.front().map(|stored| stored.digest);
+        let before = record.versions.front().map(|kept| kept.digest);
         let new = before != Some(digest);
         let mut since = now;
         if new {
@@ -410,12 +406,12 @@ impl Slots {
             record.retire(slot, now);
             let trial = promoted.map(|staged| staged.result());
             record.push(module.event(cause, now, trial));
-        } else if let Some(stored) = record.versions.front() {
-            since = stored.since;
+        } else if let Some(kept) = record.versions.front() {
+            since = kept.since;
         }
-        record.versions.retain(|stored| stored.digest != digest);
-        record.retired.retain(|stored| stored.digest != digest);
-        record.versions.push_front(StoredVersion {
+        record.versions.retain(|kept| kept.digest != digest);
+        record.retired.retain(|kept| kept.digest != digest);
+        record.versions.push_front(KeptVersion {
             digest,
             since,
             module: Some(module),
@@ -423,7 +419,7 @@ impl Slots {
         let forgotten = record.versions.len() > MAX_VERSIONS;
         record.versions.truncate(MAX_VERSIONS);
         match cause {
-            Cause::Restored | Cause::Ended => {}
+            Cause::Kept | Cause::Ended => {}
             // A file that was refused before remains refused.
             Cause::Bundled => record.bundled = true,
             Cause::Folder
@@ -516,7 +512,7 @@ impl Snapshot {
             let retired = record
                 .retired
                 .iter()
-                .filter_map(|stored| stored.module.as_ref());
+                .filter_map(|kept| kept.module.as_ref());
             snapshot
                 .retired
                 .extend(retired.filter_map(|module| match module {
@@ -544,7 +540,7 @@ impl Snapshot {
             for module in record
                 .versions
                 .iter()
-                .filter_map(|stored| stored.module.as_ref())
+                .filter_map(|kept| kept.module.as_ref())
             {
                 match module {
                     Module::Method(module) => {

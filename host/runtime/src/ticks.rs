@@ -16,7 +16,7 @@ pub(crate) const TICK: Duration = Duration::from_millis(1);
 /// busy gateway should avoid.
 const LINGER: u32 = 50;
 /// Interval at which a sleeping ticker checks whether its engines still exist.
-const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// State shared by the stores and tickers of a process.
 static PULSE: Pulse = Pulse::new();
@@ -86,7 +86,7 @@ impl Pulse {
             let mut sleep = self.sleep.lock();
             self.sleeping.fetch_add(1, Ordering::SeqCst);
             while self.is_idle() && is_left() {
-                self.wake.wait_for(&mut sleep, CHECK_INTERVAL);
+                self.wake.wait_for(&mut sleep, LOOK_EVERY);
             }
             self.sleeping.fetch_sub(1, Ordering::SeqCst);
             idle = 0;

@@ -77,7 +77,7 @@ fn a_question_that_comes_again_is_answered_without_a_call_and_another_is_not() {
 }
 
 #[test]
-fn nothing_is_cached_where_the_configuration_has_no_capacity_for_it() {
+fn nothing_is_cached_where_the_configuration_has_no_room_for_it() {
     let folder = tempfile::tempdir().unwrap();
     let module = install(&runtime(folder.path()), saying("one"));
     assert_eq!(reason(&module, &context(&["a"])), "one");

@@ -69,7 +69,7 @@ fn what_lies_in_the_folder_serves_from_the_start() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(file(folder.path()), saying("first")).unwrap();
     fs::write(
-        folder.path().join("provider.acme.wasm"),
+        folder.path().join("provider.vendor.wasm"),
         provider(Default::default(), "unreachable"),
     )
     .unwrap();
@@ -78,8 +78,8 @@ fn what_lies_in_the_folder_serves_from_the_start() {
     let runtime = runtime(folder.path());
     assert_eq!(reason(&runtime), "first");
     assert_eq!(
-        runtime.provider("acme").unwrap().description().label,
-        "Acme"
+        runtime.provider("vendor").unwrap().description().label,
+        "Vendor"
     );
     let slots = runtime.slots();
     assert_eq!(slots.len(), 2);
@@ -498,7 +498,7 @@ async fn permissions_may_be_lost_and_regained() {
 fn versions_that_were_active_are_kept_and_the_oldest_is_let_go() {
     let folder = tempfile::tempdir().unwrap();
     let runtime = runtime(folder.path());
-    let slot = slot("provider.acme");
+    let slot = slot("provider.vendor");
     let versions: Vec<Vec<u8>> = (0..10)
         .map(|marker| {
             provider(
@@ -518,15 +518,15 @@ fn versions_that_were_active_are_kept_and_the_oldest_is_let_go() {
     assert!(versions[2..].iter().all(|version| kept(version)));
     assert!(versions[..2].iter().all(|version| !kept(version)));
     assert_eq!(
-        runtime.provider("acme").unwrap().digest(),
+        runtime.provider("vendor").unwrap().digest(),
         Digest::hash(&versions[9])
     );
     let newest = Digest::hash(&versions[9]);
     let begin = &newest.to_string()[..12];
-    assert_eq!(runtime.find_version(&slot, begin), Some(newest));
-    assert_eq!(runtime.find_version(&slot, ""), None, "more than one");
+    assert_eq!(runtime.kept_version(&slot, begin), Some(newest));
+    assert_eq!(runtime.kept_version(&slot, ""), None, "more than one");
     let gone = Digest::hash(&versions[0]).to_string();
-    assert_eq!(runtime.find_version(&slot, &gone), None);
+    assert_eq!(runtime.kept_version(&slot, &gone), None);
     // A rollback does not compile anything.
     let started = Instant::now();
     assert!(runtime.install(&slot, &versions[5], NOW).unwrap().changed);

@@ -269,7 +269,7 @@ fn a_module_of_the_other_world_is_refused() {
     let runtime = runtime(folder.path());
     let method = Method::saying(&[]).build();
     let error = runtime
-        .install(&slot("provider.acme"), &method, NOW)
+        .install(&slot("provider.vendor"), &method, NOW)
         .unwrap_err()
         .to_string();
     assert!(error.contains("kassette:plugin/payments@0.2.0"), "{error}");

@@ -19,22 +19,22 @@ use kassette_domain::provider::{
     CallbackRequest, PayerAction, QueryPurpose, StartFailure, Started, Verb,
 };
 use kassette_runtime::{CallError, RecordedCall, Recorder, Recording, StartOutcome};
-use support::provider::{Bench, ProviderServer, sending};
+use support::vendor::{Bench, Vendor, sending};
 use support::{Data, NOW, access, attempt, failure, provider, provider_with, redirect};
 use tokio::net::TcpListener;
 
 async fn outcome(
-    server: &ProviderServer,
+    vendor: &Vendor,
     verb: Option<u8>,
     then: impl FnOnce(&mut Data) -> String,
 ) -> StartOutcome {
     let mut data = Data::default();
     let then = then(&mut data);
     let start = match verb {
-        Some(verb) => sending(&mut data, verb, &server.url(), &then),
+        Some(verb) => sending(&mut data, verb, &vendor.url(), &then),
         None => then,
     };
-    Bench::new(server, &provider(data, &start)).start().await
+    Bench::new(vendor, &provider(data, &start)).start().await
 }
 
 const GET: Option<u8> = Some(0);
@@ -51,10 +51,10 @@ fn unavailable(outcome: &StartOutcome) -> bool {
 }
 
 #[tokio::test]
-async fn a_start_that_went_well_is_trusted() {
-    let server = ProviderServer::start(true).await;
-    let page = format!("http://{}/pay/1", server.address);
-    let well = outcome(&server, POST, |data| {
+async fn a_start_that_went_well_is_believed() {
+    let vendor = Vendor::start(true).await;
+    let page = format!("http://{}/pay/1", vendor.address);
+    let well = outcome(&vendor, POST, |data| {
         format!("(i32.const {})", redirect(data, &page))
     })
     .await;
@@ -66,23 +66,23 @@ async fn a_start_that_went_well_is_trusted() {
         (open.reference.as_str(), open.action),
         ("ref-1", PayerAction::Redirect(page))
     );
-    assert_eq!(server.requests(), 1);
+    assert_eq!(vendor.requests(), 1);
 }
 
 #[tokio::test]
 async fn a_trap_is_uncertain_only_once_a_changing_request_left() {
-    let server = ProviderServer::start(true).await;
+    let vendor = Vendor::start(true).await;
     for body in [TRAP, LOOP] {
         assert!(
-            unavailable(&outcome(&server, None, |_| body.into()).await),
+            unavailable(&outcome(&vendor, None, |_| body.into()).await),
             "{body}"
         );
         assert!(
-            unavailable(&outcome(&server, GET, |_| body.into()).await),
+            unavailable(&outcome(&vendor, GET, |_| body.into()).await),
             "{body}"
         );
         assert!(
-            uncertain(&outcome(&server, POST, |_| body.into()).await),
+            uncertain(&outcome(&vendor, POST, |_| body.into()).await),
             "{body}"
         );
     }
@@ -90,7 +90,7 @@ async fn a_trap_is_uncertain_only_once_a_changing_request_left() {
 
 #[tokio::test]
 async fn a_request_without_a_whole_answer_is_uncertain_whatever_the_module_says() {
-    let silent = ProviderServer::start(false).await;
+    let silent = Vendor::start(false).await;
     // Either the wall-clock limit ends the call, or the request's deadline passes and the module answers.
     for kind in [0, 1, 2] {
         let said = outcome(&silent, POST, |data| {
@@ -111,7 +111,7 @@ async fn a_request_without_a_whole_answer_is_uncertain_whatever_the_module_says(
 async fn a_request_that_never_left_is_not_uncertain() {
     let gone = {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        ProviderServer {
+        Vendor {
             address: listener.local_addr().unwrap(),
             requests: Arc::default(),
         }
@@ -122,21 +122,18 @@ async fn a_request_that_never_left_is_not_uncertain() {
 
 #[tokio::test]
 async fn a_module_reaches_only_the_accounts_hosts() {
-    let (server, other) = (
-        ProviderServer::start(true).await,
-        ProviderServer::start(true).await,
-    );
+    let (vendor, other) = (Vendor::start(true).await, Vendor::start(true).await);
     let mut data = Data::default();
-    let page = redirect(&mut data, &format!("http://{}/pay", server.address));
+    let page = redirect(&mut data, &format!("http://{}/pay", vendor.address));
     let start = sending(&mut data, 1, &other.url(), &format!("(i32.const {page})"));
-    let reached = Bench::new(&server, &provider(data, &start)).start().await;
+    let reached = Bench::new(&vendor, &provider(data, &start)).start().await;
     assert_eq!((other.requests(), reached.sent), (0, false));
 }
 
 #[tokio::test]
 async fn a_callback_or_query_that_traps_has_no_answer() {
-    let server = ProviderServer::start(true).await;
-    let bench = Bench::new(&server, &provider_with(Data::default(), TRAP, TRAP, LOOP));
+    let vendor = Vendor::start(true).await;
+    let bench = Bench::new(&vendor, &provider_with(Data::default(), TRAP, TRAP, LOOP));
     let incoming = CallbackRequest {
         verb: Verb::Post,
         path: String::new(),
@@ -167,16 +164,16 @@ async fn a_callback_or_query_that_traps_has_no_answer() {
 
 #[tokio::test]
 async fn more_calls_than_places_are_busy_and_nothing_is_called() {
-    let silent = ProviderServer::start(false).await;
+    let silent = Vendor::start(false).await;
     let mut data = Data::default();
     let start = sending(&mut data, 1, &silent.url(), TRAP);
     let folder = tempfile::tempdir().unwrap();
     let runtime = support::runtime_with(folder.path(), |config| config.pool.providers = 2);
     let bytes = provider(data, &start);
     runtime
-        .install(&support::slot("provider.acme"), &bytes, NOW)
+        .install(&support::slot("provider.vendor"), &bytes, NOW)
         .unwrap();
-    let module = runtime.provider("acme").unwrap();
+    let module = runtime.provider("vendor").unwrap();
     let waiting: Vec<_> = (0..2)
         .map(|_| {
             let (module, access) = (Arc::clone(&module), access(&silent.address.to_string()));
@@ -197,22 +194,22 @@ async fn more_calls_than_places_are_busy_and_nothing_is_called() {
 
 #[tokio::test]
 async fn faults_over_answers_of_one_accounts_provider_leave_the_version_serving() {
-    let server = ProviderServer::start(true).await;
+    let vendor = Vendor::start(true).await;
     let folder = tempfile::tempdir().unwrap();
     let runtime = support::runtime_with(folder.path(), |_| {});
     let install = |bytes: &[u8]| {
-        let slot = support::slot("provider.acme");
+        let slot = support::slot("provider.vendor");
         runtime.install(&slot, bytes, NOW).unwrap();
-        runtime.provider("acme").unwrap()
+        runtime.provider("vendor").unwrap()
     };
     let good = install(&provider(Data::default(), TRAP));
     let mut data = Data::default();
-    let start = sending(&mut data, 1, &server.url(), TRAP);
+    let start = sending(&mut data, 1, &vendor.url(), TRAP);
     let bad = install(&provider(data, &start));
-    let serving = |environment| runtime.provider_in("acme", environment).unwrap().digest();
+    let serving = |environment| runtime.provider_in("vendor", environment).unwrap().digest();
     let fail = async |account: &str, environment| {
         for _ in 0..12 {
-            let mut access = access(&server.address.to_string());
+            let mut access = access(&vendor.address.to_string());
             access.account.id = AccountId::parse(account).unwrap();
             access.account.environment = environment;
             assert!(uncertain(&bad.start(&access, &attempt()).await));
@@ -234,8 +231,8 @@ async fn faults_over_answers_of_one_accounts_provider_leave_the_version_serving(
 }
 
 #[tokio::test]
-async fn a_start_that_leads_to_a_page_elsewhere_is_reported_with_the_providers_reference() {
-    let server = ProviderServer::start(true).await;
+async fn a_start_that_leads_to_a_page_elsewhere_is_told_with_the_providers_reference() {
+    let vendor = Vendor::start(true).await;
     for (page, told) in [
         ("https://elsewhere.example/s3cret", "elsewhere.example"),
         (
@@ -245,7 +242,7 @@ async fn a_start_that_leads_to_a_page_elsewhere_is_reported_with_the_providers_r
         ("http://127.0.0.1:1/", "127.0.0.1:1"),
         ("nowhere", "what is no address"),
     ] {
-        let bench = Bench::new(&server, &asking(&server, "", page));
+        let bench = Bench::new(&vendor, &asking(&vendor, "", page));
         let refused = StartFailure::PageRefused {
             reference: "ref-1".into(),
             page: told.into(),
@@ -264,19 +261,19 @@ fn recording(bench: &mut Bench) -> Arc<Mutex<Vec<RecordedCall>>> {
 }
 
 /// Sends a request to a path of the provider, then sends the payer to a page.
-fn asking(server: &ProviderServer, path: &str, page: &str) -> Vec<u8> {
+fn asking(vendor: &Vendor, path: &str, page: &str) -> Vec<u8> {
     let mut data = Data::default();
     let page = format!("(i32.const {})", redirect(&mut data, page));
-    let url = format!("{}{path}", server.url());
+    let url = format!("{}{path}", vendor.url());
     let start = sending(&mut data, 1, &url, &page);
     provider(data, &start)
 }
 
 #[tokio::test]
 async fn a_recorded_call_is_made_again_out_of_the_record_alone() {
-    let server = ProviderServer::start(true).await;
-    let page = format!("http://{}/pay/1", server.address);
-    let mut bench = Bench::new(&server, &asking(&server, "", &page));
+    let vendor = Vendor::start(true).await;
+    let page = format!("http://{}/pay/1", vendor.address);
+    let mut bench = Bench::new(&vendor, &asking(&vendor, "", &page));
     let calls = recording(&mut bench);
     let outcome = bench.start().await;
     let call = calls.lock().unwrap().pop().unwrap();
@@ -292,13 +289,13 @@ async fn a_recorded_call_is_made_again_out_of_the_record_alone() {
     else {
         panic!("{recorded:?}");
     };
-    assert_eq!((&request.url, answer.status), (&server.url(), 201));
+    assert_eq!((&request.url, answer.status), (&vendor.url(), 201));
 
     let again = bench.module.replay(&recorded).await.unwrap();
     assert!(again.is_complete && again.failure.is_none());
     assert_eq!(again.conversation, recorded);
     let replay = async |bytes: Vec<u8>| {
-        let bench = Bench::new(&server, &bytes);
+        let bench = Bench::new(&vendor, &bytes);
         bench.module.replay(&recorded).await.unwrap()
     };
     for (path, to, deviation) in [
@@ -311,7 +308,7 @@ async fn a_recorded_call_is_made_again_out_of_the_record_alone() {
             Some(Deviation::Action),
         ),
     ] {
-        let other = replay(asking(&server, path, to)).await;
+        let other = replay(asking(&vendor, path, to)).await;
         assert!(other.is_complete && other.failure.is_none(), "{path} {to}");
         assert_eq!(
             recorded.deviation(&other.conversation),
@@ -319,12 +316,12 @@ async fn a_recorded_call_is_made_again_out_of_the_record_alone() {
             "{path} {to}"
         );
     }
-    let unrecorded = replay(asking(&server, "/1/capture", &page)).await;
+    let unrecorded = replay(asking(&vendor, "/1/capture", &page)).await;
     assert!(
         !unrecorded.is_complete,
-        "nothing says what the provider would have answered"
+        "nothing says what the vendor would have answered"
     );
-    let astray = replay(asking(&server, "", "https://elsewhere.example/")).await;
+    let astray = replay(asking(&vendor, "", "https://elsewhere.example/")).await;
     let refused = CallOutcome::Start(Err(StartFailure::PageRefused {
         reference: "ref-1".into(),
         page: "elsewhere.example".into(),
@@ -337,14 +334,14 @@ async fn a_recorded_call_is_made_again_out_of_the_record_alone() {
     assert_eq!(broken.failure, Some(CallError::Trap));
     let endless = replay(provider(Data::default(), LOOP)).await;
     assert!(endless.failure.is_some(), "{endless:?}");
-    assert_eq!(server.requests(), 1, "the recorded call's own");
+    assert_eq!(vendor.requests(), 1, "the recorded call's own");
 }
 
 #[tokio::test]
 async fn a_provider_that_gave_no_answer_gives_none_in_a_replay() {
-    let server = ProviderServer::start(false).await;
-    let page = format!("http://{}/pay/1", server.address);
-    let mut bench = Bench::new(&server, &asking(&server, "", &page));
+    let vendor = Vendor::start(false).await;
+    let page = format!("http://{}/pay/1", vendor.address);
+    let mut bench = Bench::new(&vendor, &asking(&vendor, "", &page));
     let calls = recording(&mut bench);
     assert!(uncertain(&bench.start().await));
     let recorded = calls.lock().unwrap().pop().unwrap().conversation;
@@ -363,5 +360,5 @@ async fn a_provider_that_gave_no_answer_gives_none_in_a_replay() {
     ));
     let again = bench.module.replay(&recorded).await.unwrap();
     assert_eq!(recorded.deviation(&again.conversation), None);
-    assert_eq!(server.requests(), 1);
+    assert_eq!(vendor.requests(), 1);
 }

@@ -15,13 +15,13 @@ use kassette_domain::provider::{
     Given, QueryFailure, RefundFailure, RefundQuery, RefundState, RefundTerms,
 };
 use kassette_runtime::{CallError, LoadError};
-use support::provider::{Bench, ProviderServer, sending};
+use support::vendor::{Bench, Vendor, sending};
 use support::{Data, NOW, Provider, Refunds, given, paid, provider, refund_order, terms};
 
 const TRAP: &str = "unreachable";
 
 /// A provider that supports refunds with these function bodies.
-fn refunding(server: &ProviderServer, data: Data, terms: u32, refund: &str, query: u32) -> Bench {
+fn refunding(vendor: &Vendor, data: Data, terms: u32, refund: &str, query: u32) -> Bench {
     let refunds = Refunds {
         terms: format!("(i32.const {terms})"),
         refund: refund.into(),
@@ -33,7 +33,7 @@ fn refunding(server: &ProviderServer, data: Data, terms: u32, refund: &str, quer
         refunds: Some(refunds),
         ..Provider::default()
     };
-    Bench::new(server, &provider.build())
+    Bench::new(vendor, &provider.build())
 }
 
 async fn refund(bench: &Bench) -> Result<Given, RefundFailure> {
@@ -50,9 +50,9 @@ async fn query_refund(bench: &Bench) -> Result<Result<Given, QueryFailure>, Call
 }
 
 #[tokio::test]
-async fn a_module_without_refunds_loads_and_refunds_nothing() {
-    let server = ProviderServer::start(true).await;
-    let bench = Bench::new(&server, &provider(Data::default(), TRAP));
+async fn a_module_without_refunds_loads_and_gives_nothing_back() {
+    let vendor = Vendor::start(true).await;
+    let bench = Bench::new(&vendor, &provider(Data::default(), TRAP));
     assert_eq!(bench.module.refund_terms(&bench.access).await, Ok(vec![]));
     assert!(matches!(
         refund(&bench).await,
@@ -65,15 +65,15 @@ async fn a_module_without_refunds_loads_and_refunds_nothing() {
 }
 
 #[tokio::test]
-async fn a_refund_is_reported_as_the_module_reports_it() {
-    let server = ProviderServer::start(true).await;
+async fn a_refund_is_told_as_the_module_tells_it() {
+    let vendor = Vendor::start(true).await;
     let mut data = Data::default();
-    let claim = format!("http://{}/claim/1", server.address);
+    let claim = format!("http://{}/claim/1", vendor.address);
     let first = given(&mut data, "re_1", 0, Some(&claim));
     let asked = given(&mut data, "re_1", 1, None);
     let told = terms(&mut data, &["ideal", "!", "credit_card"]);
-    let body = sending(&mut data, 1, &server.url(), &format!("(i32.const {first})"));
-    let bench = refunding(&server, data, told, &body, asked);
+    let body = sending(&mut data, 1, &vendor.url(), &format!("(i32.const {first})"));
+    let bench = refunding(&vendor, data, told, &body, asked);
     let term = |method| RefundTerms {
         method,
         parts: true,
@@ -96,7 +96,7 @@ async fn a_refund_is_reported_as_the_module_reports_it() {
         refund(&bench).await,
         Ok(given(RefundState::Pending, Some(claim)))
     );
-    assert_eq!(server.requests(), 1);
+    assert_eq!(vendor.requests(), 1);
     assert_eq!(
         query_refund(&bench).await,
         Ok(Ok(given(RefundState::Succeeded, None)))
@@ -105,7 +105,7 @@ async fn a_refund_is_reported_as_the_module_reports_it() {
 
 #[tokio::test]
 async fn a_refund_whose_answer_breaks_the_contract_is_uncertain_once_a_changing_request_left() {
-    let server = ProviderServer::start(true).await;
+    let vendor = Vendor::start(true).await;
     let long = "r".repeat(256);
     for reference in ["", "re\n1", long.as_str()] {
         for (sends, expected_uncertain) in [(true, true), (false, false)] {
@@ -113,11 +113,11 @@ async fn a_refund_whose_answer_breaks_the_contract_is_uncertain_once_a_changing_
             let answer = given(&mut data, reference, 1, None);
             let then = format!("(i32.const {answer})");
             let body = match sends {
-                true => sending(&mut data, 1, &server.url(), &then),
+                true => sending(&mut data, 1, &vendor.url(), &then),
                 false => then,
             };
             let told = terms(&mut data, &["ideal", "ideal"]);
-            let bench = refunding(&server, data, told, &body, answer);
+            let bench = refunding(&vendor, data, told, &body, answer);
             let refunded = refund(&bench).await;
             let uncertain = matches!(refunded, Err(RefundFailure::Uncertain(_)));
             let unavailable = matches!(refunded, Err(RefundFailure::Unavailable(_)));
@@ -140,13 +140,13 @@ async fn a_refund_whose_answer_breaks_the_contract_is_uncertain_once_a_changing_
 
 #[tokio::test]
 async fn a_refund_with_a_claim_address_that_the_account_does_not_allow_is_made_without_it() {
-    let server = ProviderServer::start(true).await;
+    let vendor = Vendor::start(true).await;
     for claim in ["https://evil.example/claim", "javascript:alert(1)"] {
         let mut data = Data::default();
         let answer = given(&mut data, "re_1", 1, Some(claim));
         let told = terms(&mut data, &["ideal"]);
         let body = format!("(i32.const {answer})");
-        let bench = refunding(&server, data, told, &body, answer);
+        let bench = refunding(&vendor, data, told, &body, answer);
         let given = refund(&bench).await.unwrap();
         assert_eq!((given.reference.as_str(), given.claim_url), ("re_1", None));
         assert!(given.detail.contains("claim address"), "{}", given.detail);
@@ -155,7 +155,7 @@ async fn a_refund_with_a_claim_address_that_the_account_does_not_allow_is_made_w
 
 #[tokio::test]
 async fn a_refund_without_a_whole_answer_is_uncertain_whatever_the_module_says() {
-    let silent = ProviderServer::start(false).await;
+    let silent = Vendor::start(false).await;
     let mut data = Data::default();
     let done = given(&mut data, "re_1", 1, None);
     let told = terms(&mut data, &[]);
@@ -169,11 +169,11 @@ async fn a_refund_without_a_whole_answer_is_uncertain_whatever_the_module_says()
 }
 
 #[tokio::test]
-async fn terms_are_reported_without_a_request() {
-    let server = ProviderServer::start(true).await;
+async fn terms_are_told_without_a_request() {
+    let vendor = Vendor::start(true).await;
     let mut data = Data::default();
     let told = terms(&mut data, &["ideal"]);
-    let asking = sending(&mut data, 1, &server.url(), &format!("(i32.const {told})"));
+    let asking = sending(&mut data, 1, &vendor.url(), &format!("(i32.const {told})"));
     let refunds = Refunds {
         terms: asking,
         refund: TRAP.into(),
@@ -185,10 +185,10 @@ async fn terms_are_reported_without_a_request() {
         refunds: Some(refunds),
         ..Provider::default()
     };
-    let bench = Bench::new(&server, &provider.build());
+    let bench = Bench::new(&vendor, &provider.build());
     let terms = bench.module.refund_terms(&bench.access).await;
     assert_eq!(terms.map(|terms| terms.len()), Ok(1));
-    assert_eq!(server.requests(), 0);
+    assert_eq!(vendor.requests(), 0);
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn refunds_of_another_version_of_the_contract_are_refused() {
         (export "kassette:plugin/refunds@0.3.0" (instance $empty)))"#;
     let folder = tempfile::tempdir().unwrap();
     let refused = support::runtime(folder.path()).install(
-        &support::slot("provider.acme"),
+        &support::slot("provider.vendor"),
         &wat::parse_str(component).unwrap(),
         NOW,
     );

@@ -234,7 +234,7 @@ fn plant(place: &Place, bytes: &[u8]) {
 }
 
 #[test]
-fn a_planted_history_serves_nothing_and_is_reported_once() {
+fn a_planted_history_serves_nothing_and_is_told_of_once() {
     let place = Place::new();
     let (evil, own) = (saying("evil"), saying("own"));
     plant(&place, &evil);

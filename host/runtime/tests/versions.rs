@@ -27,7 +27,7 @@ use kassette_runtime::{
 use support::{Method, NOW, active, context, provider, runtime_with, slot, versions};
 
 const IDEAL: &str = "method.ideal";
-const PROVIDER_SLOT: &str = "provider.acme";
+const VENDOR: &str = "provider.vendor";
 
 /// An iDEAL module whose only verdict has this reason.
 fn saying(reason: &str) -> Vec<u8> {
@@ -35,7 +35,7 @@ fn saying(reason: &str) -> Vec<u8> {
 }
 
 /// A provider whose code depends on a number.
-fn provider_module(number: u32) -> Vec<u8> {
+fn vendor(number: u32) -> Vec<u8> {
     let start = format!("(drop (i32.const {number})) unreachable");
     provider(Default::default(), &start)
 }
@@ -111,30 +111,6 @@ fn causes(runtime: &Runtime) -> Vec<(Cause, Digest)> {
         .collect()
 }
 
-/// A file that cannot be deleted does not undo a switch that the history already contains.
-#[test]
-fn a_switch_holds_although_the_folder_cannot_be_tidied() {
-    let place = Place::new();
-    let ideal = slot(IDEAL);
-    let runtime = place.start();
-    upload(&runtime, IDEAL, &saying("one"));
-    let stray = place
-        .parent
-        .path()
-        .join("modules")
-        .join(IDEAL)
-        .join("stray");
-    fs::create_dir(&stray).unwrap();
-    runtime.set_disabled(&ideal, true).unwrap();
-    assert!(runtime.is_disabled(&ideal));
-    upload(&runtime, IDEAL, &saying("two"));
-    let serves = serving(&runtime);
-    drop(runtime);
-    let runtime = place.start();
-    assert!(runtime.is_disabled(&ideal));
-    assert_eq!(serving(&runtime), serves);
-}
-
 #[test]
 fn the_last_good_version_serves_after_a_restart_whatever_became_of_its_file() {
     let place = Place::new();
@@ -159,31 +135,28 @@ async fn the_version_that_started_an_attempt_is_found_after_a_restart() {
     let place = Place::new();
     let runtime = place.start();
     for number in 0..3 {
-        upload(&runtime, PROVIDER_SLOT, &provider_module(number));
+        upload(&runtime, VENDOR, &vendor(number));
     }
     drop(runtime);
     let runtime = place.start();
     let mut changes = runtime.changes();
     for number in 0..3 {
-        let digest = Digest::hash(&provider_module(number));
+        let digest = Digest::hash(&vendor(number));
         let found = async {
-            while runtime
-                .provider_version(&slot(PROVIDER_SLOT), &digest)
-                .is_none()
-            {
+            while runtime.provider_version(&slot(VENDOR), &digest).is_none() {
                 changes.changed().await.unwrap();
             }
         };
         let found = tokio::time::timeout(Duration::from_secs(60), found).await;
         found.unwrap_or_else(|_| panic!("version {number} is not found"));
     }
-    let active = runtime.provider("acme").unwrap().digest();
-    assert_eq!(active, Digest::hash(&provider_module(2)));
+    let active = runtime.provider("vendor").unwrap().digest();
+    assert_eq!(active, Digest::hash(&vendor(2)));
     let before = runtime
-        .provider_before("acme", Environment::Live)
+        .provider_before("vendor", Environment::Live)
         .unwrap()
         .digest();
-    assert_eq!(before, Digest::hash(&provider_module(1)));
+    assert_eq!(before, Digest::hash(&vendor(1)));
 }
 
 #[tokio::test]
@@ -206,8 +179,8 @@ async fn an_upload_and_a_rollback_outlive_a_restart_and_the_folder_s_watch() {
     let (one, two) = (Digest::hash(&first), Digest::hash(&second));
     assert_eq!(status(&runtime, IDEAL).previous.unwrap().digest, two);
     // When the file of another slot is active, earlier events of the folder have been processed.
-    fs::write(place.file(PROVIDER_SLOT), provider_module(1)).unwrap();
-    active(&runtime, PROVIDER_SLOT, &provider_module(1)).await;
+    fs::write(place.file(VENDOR), vendor(1)).unwrap();
+    active(&runtime, VENDOR, &vendor(1)).await;
     assert_eq!(serving(&runtime), Some(one));
     drop(runtime);
 
@@ -244,7 +217,7 @@ fn an_upload_that_is_refused_or_cannot_be_written_changes_nothing() {
 }
 
 #[test]
-fn what_was_dropped_into_the_folder_is_reported_once() {
+fn what_was_dropped_into_the_folder_is_told_once() {
     let place = Place::new();
     let (first, second) = (saying("first"), saying("second"));
     fs::write(place.file(IDEAL), &first).unwrap();
@@ -332,30 +305,28 @@ fn versions_that_other_nodes_have_kept_stand_behind_the_active_one_in_their_orde
     let place = Place::new();
     let runtime = place.start();
     // Like a node that joins: first the active version, then the earlier ones.
-    upload(&runtime, PROVIDER_SLOT, &provider_module(2));
+    upload(&runtime, VENDOR, &vendor(2));
     for number in [1, 0] {
-        let kept = runtime.keep(&slot(PROVIDER_SLOT), &provider_module(number), NOW);
+        let kept = runtime.keep(&slot(VENDOR), &vendor(number), NOW);
         kept.unwrap();
     }
-    let digest = |number| Digest::hash(&provider_module(number));
-    assert_eq!(runtime.active(&slot(PROVIDER_SLOT)), Some(digest(2)));
-    assert_eq!(runtime.previous(&slot(PROVIDER_SLOT)), Some(digest(1)));
+    let digest = |number| Digest::hash(&vendor(number));
+    assert_eq!(runtime.active(&slot(VENDOR)), Some(digest(2)));
+    assert_eq!(runtime.previous(&slot(VENDOR)), Some(digest(1)));
     let found = |runtime: &Runtime, number| {
         runtime
-            .provider_version(&slot(PROVIDER_SLOT), &digest(number))
+            .provider_version(&slot(VENDOR), &digest(number))
             .is_some()
     };
     assert!((0..3).all(|number| found(&runtime, number)));
     // Keeping it again changes nothing.
-    runtime
-        .keep(&slot(PROVIDER_SLOT), &provider_module(0), NOW)
-        .unwrap();
-    assert_eq!(runtime.previous(&slot(PROVIDER_SLOT)), Some(digest(1)));
-    assert!(runtime.keep(&slot(PROVIDER_SLOT), b"broken", NOW).is_err());
+    runtime.keep(&slot(VENDOR), &vendor(0), NOW).unwrap();
+    assert_eq!(runtime.previous(&slot(VENDOR)), Some(digest(1)));
+    assert!(runtime.keep(&slot(VENDOR), b"broken", NOW).is_err());
     drop(runtime);
     let runtime = place.start();
-    assert_eq!(runtime.active(&slot(PROVIDER_SLOT)), Some(digest(2)));
-    assert_eq!(runtime.previous(&slot(PROVIDER_SLOT)), Some(digest(1)));
+    assert_eq!(runtime.active(&slot(VENDOR)), Some(digest(2)));
+    assert_eq!(runtime.previous(&slot(VENDOR)), Some(digest(1)));
 }
 
 #[test]
@@ -441,29 +412,26 @@ fn the_candidate_takes_the_active_version_s_place_and_can_be_taken_back() {
 fn attempts_that_a_candidate_began_find_it_after_its_trial_and_nothing_new_does() {
     let place = Place::new();
     let runtime = place.start();
-    upload(&runtime, PROVIDER_SLOT, &provider_module(0));
-    let tried = stage(&runtime, PROVIDER_SLOT, &provider_module(1), true);
+    upload(&runtime, VENDOR, &vendor(0));
+    let tried = stage(&runtime, VENDOR, &vendor(1), true);
     let found = |runtime: &Runtime| {
-        let version = runtime.provider_version(&slot(PROVIDER_SLOT), &tried);
+        let version = runtime.provider_version(&slot(VENDOR), &tried);
         version.map(|version| version.digest())
     };
     assert_eq!(found(&runtime), Some(tried));
     // Activating another version ends the trial.
-    upload(&runtime, PROVIDER_SLOT, &provider_module(2));
-    assert_eq!(staged(&runtime, PROVIDER_SLOT), None);
+    upload(&runtime, VENDOR, &vendor(2));
+    assert_eq!(staged(&runtime, VENDOR), None);
     assert_eq!(found(&runtime), Some(tried));
-    let previous = status(&runtime, PROVIDER_SLOT).previous;
-    assert_eq!(
-        previous.map(|it| it.digest),
-        Some(Digest::hash(&provider_module(0)))
-    );
+    let previous = status(&runtime, VENDOR).previous;
+    assert_eq!(previous.map(|it| it.digest), Some(Digest::hash(&vendor(0))));
     let before = runtime
-        .provider_before("acme", Environment::Live)
+        .provider_before("vendor", Environment::Live)
         .map(|it| it.digest());
-    assert_eq!(before, Some(Digest::hash(&provider_module(0))));
+    assert_eq!(before, Some(Digest::hash(&vendor(0))));
     drop(runtime);
     let runtime = place.start();
-    assert!(runtime.has_version(&slot(PROVIDER_SLOT), &tried));
+    assert!(runtime.is_kept(&slot(VENDOR), &tried));
 }
 
 #[test]
@@ -504,7 +472,7 @@ fn no_file_takes_a_pinned_version_s_place_until_an_operator_acts() {
     let (first, second, third) = (saying("first"), saying("second"), saying("third"));
     upload(&runtime, IDEAL, &first);
     upload(&runtime, IDEAL, &second);
-    let pinned = runtime.prepare_stored(&slot(IDEAL), Digest::hash(&first), Cause::Pin);
+    let pinned = runtime.prepare_kept(&slot(IDEAL), Digest::hash(&first), Cause::Pin);
     runtime.activate(pinned.unwrap(), NOW).unwrap();
     assert!(status(&runtime, IDEAL).pinned);
     let refused = runtime.install(&slot(IDEAL), &third, NOW);

@@ -208,8 +208,8 @@ fn other_wasi_than_what_is_offered_is_refused_by_name() {
         let error = refused(import, "method.ideal");
         assert!(error.contains(import) && error.contains("0.2"), "{error}");
     }
-    let error = refused("wasi:random/random@0.2.0", "provider.acme");
+    let error = refused("wasi:random/random@0.2.0", "provider.vendor");
     assert!(error.contains("a provider is offered no WASI"), "{error}");
-    let error = refused("wasi:http/outgoing-handler@0.2.0", "provider.acme");
+    let error = refused("wasi:http/outgoing-handler@0.2.0", "provider.vendor");
     assert!(error.contains("kassette:plugin/http"), "{error}");
 }

@@ -155,7 +155,7 @@ impl Limiter {
             tracing::warn!(
                 class = self.class,
                 left_out,
-                "too many requests: some get 503"
+                "more requests than can be carried: some are answered with 503"
             );
         }
     }

@@ -14,7 +14,7 @@ pub(crate) fn can_be_a_folder(path: &Path) -> Result<(), String> {
     let there = path.ancestors().find(|folder| folder.exists());
     let there = there.unwrap_or(Path::new("/"));
     if !there.is_dir() {
-        return Err(format!("{} is not a folder", there.display()));
+        return Err(format!("{} is no folder", there.display()));
     }
     let wanted = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
     rustix::fs::access(there, wanted)
@@ -136,11 +136,7 @@ mod tests {
         can_be_a_folder(&file.join("below")).unwrap();
         std::fs::write(&file, "").unwrap();
         for path in [&file, &file.join("below")] {
-            assert!(
-                can_be_a_folder(path)
-                    .unwrap_err()
-                    .contains("is not a folder")
-            );
+            assert!(can_be_a_folder(path).unwrap_err().contains("is no folder"));
         }
     }
 }

@@ -12,7 +12,7 @@ use kassette_gateway::settings::Settings;
 use crate::admission::InFlightLimits;
 use crate::config::{Config, Profile};
 use crate::proxies::Proxies;
-use crate::{admin, api, cli, console, docs, pages};
+use crate::{admin, api, cli, docs, pages};
 
 /// All routes of the public listener of `serve`, except the sandbox's pages.
 pub fn public(gateway: Gateway) -> Router {
@@ -28,13 +28,7 @@ pub fn public(gateway: Gateway) -> Router {
 
 /// The admin API, under one host name.
 pub fn admin(gateway: Gateway, host: &str) -> Router {
-    let state = admin::AdminState::new(gateway, vec![host.to_owned()], None);
-    let console = console::router(console::Console::new(
-        state.clone(),
-        false,
-        Proxies::default(),
-    ));
-    admin::router(state, console)
+    admin::router(admin::AdminState::new(gateway, vec![host.to_owned()], None))
 }
 
 /// Creates an operator and its token.

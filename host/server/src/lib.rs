@@ -12,7 +12,6 @@ mod bundle;
 mod cli;
 mod compiler;
 mod config;
-mod console;
 mod dev;
 mod docs;
 mod files;

@@ -1,4 +1,4 @@
-//! Tests that compare the table of limits in config/security.md with the code: numbers and metrics.
+//! Tests that compare the table of limits in config/README.md with the code: numbers and metrics.
 
 use std::time::Duration;
 
@@ -28,9 +28,9 @@ use crate::serve::{FEW_FILES, LEAST_FILES};
 use crate::telemetry::{FAILURES_PER_SECOND, LINES_PER_SECOND, REFUSALS_PER_SECOND, values_of};
 use crate::web::budget::OWN;
 
-const PAGE: &str = include_str!("../../../config/security.md");
+const PAGE: &str = include_str!("../../../config/README.md");
 /// Header row of the table.
-const TABLE: &str = "| Resource | Counted per | Limit | Above the limit | Metric |";
+const TABLE: &str = "| What | By | How much | Where it is used up | Metric |";
 /// Text that refers to the metrics of the previous row.
 const BEFORE: &str = "the same";
 /// Statuses of responses, which are not limits.
@@ -107,36 +107,28 @@ fn held() -> Vec<(&'static str, &'static str, Vec<u64>)> {
     let days = PROVEN_FOR.as_secs() / 86_400;
     let interpreted = u64::from(INTERPRETED_AT_ONCE);
     vec![
-        ("Connections", "listener", vec![number(admin.overall)]),
         (
-            "Connections from an address",
-            "address",
-            vec![number(admin.per_address)],
+            "Connections",
+            "listener",
+            vec![number(admin.overall), OTHERS, FEW_FILES, LEAST_FILES],
+        ),
+        ("Connections", "address", vec![number(admin.per_address)]),
+        (
+            "Time on a connection",
+            "connection",
+            vec![
+                times.head.as_secs(),
+                kib(HEAD_BYTES),
+                times.idle.as_secs(),
+                times.write.as_secs(),
+                kib(LEAST_TAKEN),
+                times.linger.as_secs(),
+            ],
         ),
         (
-            "Time for a TLS handshake",
+            "Bytes of requests and answers",
             "connection",
-            vec![kib(HEAD_BYTES), times.head.as_secs()],
-        ),
-        (
-            "Time without a request",
-            "connection",
-            vec![times.idle.as_secs()],
-        ),
-        (
-            "Time in which the peer accepts less",
-            "connection",
-            vec![kib(LEAST_TAKEN), times.write.as_secs()],
-        ),
-        (
-            "Time after the end of HTTP/2",
-            "connection",
-            vec![times.linger.as_secs()],
-        ),
-        (
-            "Bytes of requests and responses",
-            "connection",
-            vec![kib(OWN)],
+            vec![kib(REQUEST_BYTES), kib(OWN), number(OVER_BUDGET_STREAMS)],
         ),
         (
             "",
@@ -147,35 +139,21 @@ fn held() -> Vec<(&'static str, &'static str, Vec<u64>)> {
                 kib(OWN),
             ],
         ),
-        ("", "listener", vec![mib(public.bytes), mib(admin.bytes)]),
+        ("", "all of them", vec![mib(public.bytes), mib(admin.bytes)]),
         (
             "Frames of HTTP/2",
             "connection",
             vec![number(SPARE), number(SPARE_PER_SECOND), millis(PACE)],
         ),
         ("Requests with a key", "key", vec![millis(times.pause)]),
-        ("Requests without a key", "address", vec![]),
-        ("Requests in flight", "class", vec![]),
-        (
-            "Starts in flight",
-            "environment",
-            both(Kind::Request).into(),
-        ),
+        ("Requests without one", "address", vec![]),
+        ("Requests in hand", "class", vec![]),
+        ("Starts in hand", "environment", both(Kind::Request).into()),
         ("Calls that start", "environment", both(Kind::Start).into()),
         (
-            "Calls that query, capture, close or refund",
+            "Calls that ask, capture, close or give back",
             "environment",
             both(Kind::Query).into(),
-        ),
-        (
-            "Calls that read callbacks from addresses with a verified callback",
-            "environment",
-            both(Kind::Callback).into(),
-        ),
-        (
-            "Calls that read callbacks from all other addresses",
-            "environment",
-            both(Kind::Unproved).into(),
         ),
         (
             "Refunds",
@@ -183,12 +161,17 @@ fn held() -> Vec<(&'static str, &'static str, Vec<u64>)> {
             vec![number(PaymentAggregate::MAX_REFUNDS)],
         ),
         (
-            "Verified callbacks",
+            "Calls that read callbacks",
+            "environment",
+            [&both(Kind::Callback)[..], &[days], &both(Kind::Unproved)].concat(),
+        ),
+        (
+            "Proved callbacks",
             "account",
             vec![PROVED.per_second.into()],
         ),
         (
-            "Callbacks from unverified addresses",
+            "Callbacks from addresses that have proved none",
             "address",
             vec![unproved.per_second.into(), unproved.burst.into()],
         ),
@@ -197,37 +180,7 @@ fn held() -> Vec<(&'static str, &'static str, Vec<u64>)> {
             "account",
             vec![of_account.per_second.into(), of_account.burst.into()],
         ),
-        ("Callbacks in flight", "all", vec![]),
-        (
-            "Unverified callbacks from addresses with a verified callback",
-            "address and account",
-            vec![unproved.per_second.into(), unproved.burst.into()],
-        ),
-        (
-            "Addresses with verified callbacks",
-            "account",
-            vec![number(MOST_PROVEN), days],
-        ),
-        (
-            "Requests of modules",
-            "account",
-            vec![number(CACHED_REQUESTS)],
-        ),
-        (
-            "",
-            "unverified address",
-            vec![1, number(CACHED_REQUESTS_OF_STRANGERS)],
-        ),
-        // A constant of the store.
-        ("Verified notices", "account", vec![10_000]),
-        (
-            "Unverified notices",
-            "address",
-            vec![
-                number(UNPROVED_NOTICES_PER_ADDRESS),
-                number(UNPROVED_NOTICES),
-            ],
-        ),
+        ("Callbacks in hand", "all of them", vec![]),
         (
             "Payments reconciled at once",
             "environment",
@@ -243,7 +196,7 @@ fn held() -> Vec<(&'static str, &'static str, Vec<u64>)> {
             "environment",
             vec![interpreted, interpreted / 2, millis(PERMIT_WAIT)],
         ),
-        ("Name lookups", "all", vec![number(LOOK_UPS)]),
+        ("Names looked up", "all", vec![number(LOOK_UPS)]),
         ("Uploads", "all", vec![]),
         (
             "Decisions that wait for the routing log",
@@ -251,7 +204,7 @@ fn held() -> Vec<(&'static str, &'static str, Vec<u64>)> {
             vec![number(ROUTING_RECORDS)],
         ),
         (
-            "Calls of provider modules that wait for the routing log",
+            "Calls of providers' modules that wait for the routing log",
             "all",
             vec![
                 number(CONVERSATIONS_WAITING >> 20),
@@ -259,7 +212,7 @@ fn held() -> Vec<(&'static str, &'static str, Vec<u64>)> {
             ],
         ),
         (
-            "Recorded unverified callbacks",
+            "Recorded callbacks that prove nothing",
             "all",
             vec![number(UNPROVED_CONVERSATION_BYTES >> 10)],
         ),
@@ -271,12 +224,41 @@ fn held() -> Vec<(&'static str, &'static str, Vec<u64>)> {
         ("Replays", "all", vec![]),
         ("Exchanges of a connect code", "code", vec![]),
         (
+            "Callbacks that prove nothing",
+            "address and account",
+            vec![unproved.per_second.into(), unproved.burst.into()],
+        ),
+        (
+            "Addresses that have proved",
+            "account",
+            vec![number(MOST_PROVEN), days],
+        ),
+        (
+            "Requests of modules",
+            "account",
+            vec![number(CACHED_REQUESTS)],
+        ),
+        (
+            "",
+            "address that has proved no callback",
+            vec![1, number(CACHED_REQUESTS_OF_STRANGERS)],
+        ),
+        // A constant of the store.
+        ("Proved notices", "account", vec![10_000]),
+        (
+            "Unproved notices",
+            "address",
+            vec![
+                number(UNPROVED_NOTICES_PER_ADDRESS),
+                number(UNPROVED_NOTICES),
+            ],
+        ),
+        (
             "Lines of the log",
             "kind",
             vec![
                 FREQUENT_LINES_PER_SECOND.into(),
                 REFUSALS_PER_SECOND.into(),
-                1,
                 MODULE_LINES_PER_SECOND.into(),
                 LINES_PER_SECOND.into(),
             ],
@@ -298,20 +280,14 @@ fn each_limit_in_the_table_is_the_one_that_holds() {
 }
 
 #[test]
-fn paragraphs_below_the_table_have_the_numbers_of_the_code() {
-    assert_eq!(
-        numbers(paragraph("Connections and files")),
-        [OTHERS, FEW_FILES, LEAST_FILES]
-    );
-    assert_eq!(
-        numbers(paragraph("Bytes of a request")),
-        [kib(REQUEST_BYTES), number(OVER_BUDGET_STREAMS)]
-    );
+fn the_most_that_requests_and_answers_take_is_told() {
+    let (_, after) = PAGE.split_once("\nAt most, requests and answers").unwrap();
+    let (told, _) = after.split_once("\n\n").unwrap();
     let (public, admin) = (Caps::default(), Caps::operators());
     let most = |caps: Caps| mib(caps.overall * OWN + caps.bytes);
     let of_address = mib(public.per_address * OWN + public.bytes_per_address);
     assert_eq!(
-        numbers(paragraph("Memory")),
+        numbers(told),
         [
             most(public),
             kib(OWN),
@@ -325,18 +301,12 @@ fn paragraphs_below_the_table_have_the_numbers_of_the_code() {
     );
 }
 
-/// Paragraph of the page that starts with a title in bold.
-fn paragraph(title: &str) -> &'static str {
-    let (_, after) = PAGE.split_once(&format!("\n**{title}.**")).unwrap();
-    after.split_once("\n\n").unwrap().0
-}
-
 #[test]
 fn each_limit_in_the_table_has_a_metric_that_is_there() {
     let mut metric = "";
     for row in rows() {
-        let documented = row.metric.replace(BEFORE, metric);
-        let names: Vec<_> = code(&documented)
+        let told = row.metric.replace(BEFORE, metric);
+        let names: Vec<_> = code(&told)
             .filter(|word| word.starts_with("kassette_"))
             .collect();
         assert!(!names.is_empty(), "{} {} has no metric", row.what, row.by);
@@ -357,7 +327,7 @@ fn each_limit_in_the_table_has_a_metric_that_is_there() {
                 known.extend(values);
             }
         }
-        for word in code(&documented).filter(|word| !word.starts_with("kassette_")) {
+        for word in code(&told).filter(|word| !word.starts_with("kassette_")) {
             assert!(known.contains(&word), "{}: {word}", row.what);
         }
         if !row.metric.contains(BEFORE) {

@@ -31,7 +31,7 @@ pub(crate) enum MasterKeyError {
         source: Exposed,
     },
     /// The operating system provides no random bytes.
-    #[error("the operating system returned no random bytes: {0}")]
+    #[error("no randomness from the operating system: {0}")]
     Random(#[from] getrandom::Error),
 }
 

@@ -12,9 +12,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Delay in milliseconds before the allocator returns unused memory to the system, with the name of its
 /// environment variable (mimalloc's documentation, "Environment Options").
-const PURGE_DELAY: (&str, &str) = ("MIMALLOC_PURGE_DELAY", "100");
+const KEPT: (&str, &str) = ("MIMALLOC_PURGE_DELAY", "100");
 
-/// Sets the allocator's purge delay to [`PURGE_DELAY`] instead of one second, in which the store frees some 20 MB at full
+/// Sets the allocator's purge delay to [`KEPT`] instead of one second, in which the store frees some 20 MB at full
 /// load.
 ///
 /// The allocator reads its settings from the environment before `main`, and there is no other way to set them
@@ -27,8 +27,8 @@ const PURGE_DELAY: (&str, &str) = ("MIMALLOC_PURGE_DELAY", "100");
 /// MB with 200,000 payments (created, after a start, in further use) compared to 105, 79 and 110 for this one, and
 /// 333 MB during the attacks of `cargo bench` compared to 296. jemalloc uses 10 to 15 MB less, but 5 to 10 % more
 /// processor time per read, and needs `make`, which a machine with only a Rust toolchain may not have.
-pub(crate) fn set_purge_delay() {
-    let (name, delay) = PURGE_DELAY;
+pub(crate) fn give_back_soon() {
+    let (name, kept) = KEPT;
     if env::var_os(name).is_some() {
         return;
     }
@@ -41,5 +41,5 @@ pub(crate) fn set_purge_delay() {
         again.arg0(called);
     }
     // Returns only on an error. In that case memory is returned later.
-    let _ = again.args(arguments).env(name, delay).exec();
+    let _ = again.args(arguments).env(name, kept).exec();
 }

@@ -18,9 +18,7 @@ pub(crate) struct Proxies(Arc<[IpNet]>);
 /// Reason why a text is not an acceptable proxy.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotAProxy {
-    #[error(
-        "`{0}` is neither an address nor a network: write 192.0.2.1, 10.0.0.0/8 or 2001:db8::/32"
-    )]
+    #[error("`{0}` is no address and no network: write 192.0.2.1, 10.0.0.0/8 or 2001:db8::/32")]
     Unreadable(String),
     #[error("`{given}` names one address and a network: write `{network}` for all of it")]
     InBetween { given: String, network: IpNet },
@@ -150,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_of_proxies_is_trusted_and_nobody_next_to_it() {
+    fn a_network_of_proxies_is_believed_and_nobody_beside_it() {
         let trusted = &[
             "10.1.0.0/16",
             "2001:db8:1::/48",

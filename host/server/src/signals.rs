@@ -26,9 +26,9 @@ impl Stop {
             stop_requested: CancellationToken::new(),
             again: CancellationToken::new(),
         };
-        let signals = stop.clone();
+        let tell = stop.clone();
         tokio::spawn(async move {
-            for token in [signals.stop_requested, signals.again] {
+            for token in [tell.stop_requested, tell.again] {
                 tokio::select! {
                     _ = terminate.recv() => {}
                     _ = interrupt.recv() => {}

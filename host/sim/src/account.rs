@@ -15,15 +15,15 @@ use crate::{
     capture::Denied,
     config::{SimAccount, SimClock, SimError},
     fault::{Fault, Faults},
-    provider::Provider,
     session::{Conflict, Happened, Outcome, Session},
+    vendor::Vendor,
 };
 
 /// An account and its state.
 pub(crate) struct Account {
     pub(crate) settings: SimAccount,
     pub(crate) faults: Faults,
-    pub(crate) provider: Arc<dyn Provider>,
+    pub(crate) vendor: Arc<dyn Vendor>,
     clock: Arc<dyn SimClock>,
     books: Mutex<Books>,
     callback_url: Mutex<Option<Url>>,
@@ -64,7 +64,7 @@ impl Account {
     /// configured one.
     pub(crate) fn open(
         settings: SimAccount,
-        provider: Arc<dyn Provider>,
+        vendor: Arc<dyn Vendor>,
         clock: Arc<dyn SimClock>,
         data_dir: &Path,
         own_base: &str,
@@ -75,7 +75,7 @@ impl Account {
         let account = Self {
             payer_base: payer_base.trim_end_matches('/').to_owned(),
             faults: Faults::default(),
-            provider,
+            vendor,
             clock,
             books: Mutex::new(books),
             callback_url: Mutex::new(None),
@@ -144,7 +144,7 @@ impl Account {
     pub(crate) fn entries(&self) -> Vec<BookEntry> {
         self.books
             .lock()
-            .entries(&self.settings.provider_id, &*self.provider, self.now())
+            .entries(&self.settings.provider_id, &*self.vendor, self.now())
     }
 
     /// The payment with this reference, as an API query finds it.
@@ -190,7 +190,7 @@ impl Account {
         if session.forgotten {
             return None;
         }
-        if !self.faults.consume(Fault::Forgets) {
+        if !self.faults.take(Fault::Forgets) {
             return Some(session);
         }
         let forgotten = Session {
@@ -315,9 +315,9 @@ impl Account {
         let mut number = books.next_callback();
         for mut session in books.ripe(now, moved) {
             while let Some(happened) = self.ripen(&mut session, now, moved) {
-                let rendered = self.callbacks(&session, happened, number, now)?;
-                number = number.saturating_add(rendered.len() as u64);
-                callbacks.extend(rendered);
+                let told = self.callbacks(&session, happened, number, now)?;
+                number = number.saturating_add(told.len() as u64);
+                callbacks.extend(told);
             }
             changed.push(session);
         }
@@ -327,7 +327,7 @@ impl Account {
         books.commit(changed, callbacks)
     }
 
-    /// Lets every payment go that the provider holds for review; returns how many.
+    /// Lets every payment go that the vendor holds for review; returns how many.
     pub(crate) fn release_held(&self) -> Result<usize, SimError> {
         let now = self.now();
         let mut books = self.books.lock();
@@ -335,13 +335,13 @@ impl Account {
         let mut number = books.next_callback();
         for mut session in books.held() {
             let chosen = self
-                .provider
+                .vendor
                 .choose(self, &mut session, Outcome::Approve, now);
             let Ok(happened) = chosen else { continue };
             if let Some(happened) = happened {
-                let rendered = self.callbacks(&session, happened, number, now)?;
-                number = number.saturating_add(rendered.len() as u64);
-                callbacks.extend(rendered);
+                let told = self.callbacks(&session, happened, number, now)?;
+                number = number.saturating_add(told.len() as u64);
+                callbacks.extend(told);
             }
             released.push(session);
         }
@@ -381,10 +381,10 @@ impl Account {
     ) -> Result<Session, Unchanged> {
         self.alter(reference, move |session, account, now| {
             let late = outcome == Outcome::Approve && session.is_over(now);
-            if late && account.faults.consume(Fault::LateMoney) {
+            if late && account.faults.take(Fault::LateMoney) {
                 session.reopen(now);
             }
-            let happened = account.provider.choose(account, session, outcome, now)?;
+            let happened = account.vendor.choose(account, session, outcome, now)?;
             account.plan(session, now);
             Ok(happened)
         })
@@ -394,7 +394,7 @@ impl Account {
     /// Applies the payer's cancellation.
     pub(crate) async fn give_up(self: &Arc<Self>, reference: String) -> Result<Session, Unchanged> {
         self.alter(reference, |session, account, now| {
-            Ok(account.provider.give_up(session, now)?)
+            Ok(account.vendor.give_up(session, now)?)
         })
         .await
     }
@@ -428,7 +428,7 @@ impl Account {
                     session.close(now)?;
                     happened
                 }
-                Scripted::GiveUp => return Ok(account.provider.give_up(session, now)?),
+                Scripted::GiveUp => return Ok(account.vendor.give_up(session, now)?),
                 Scripted::Process => approve(session, true)?,
                 Scripted::Verify => {
                     session.extra.insert(VERIFYING.into(), String::new());

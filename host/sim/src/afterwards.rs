@@ -197,7 +197,7 @@ impl Account {
         refund: Option<String>,
     ) -> Result<Session, Unchanged> {
         self.alter(reference, move |session, account, now| {
-            if !account.provider.knows(later) {
+            if !account.vendor.knows(later) {
                 return Err(Conflict.into());
             }
             let happened = match later {
@@ -255,7 +255,7 @@ impl Account {
             Part::Dispute => session.disputes.len(),
         };
         let seed = format!("{} {} {part:?} {number}", session.token, session.reference);
-        self.provider.part_id(part, &ids::derived(&seed))
+        self.vendor.part_id(part, &ids::derived(&seed))
     }
 }
 
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_dispute_is_reported_again_under_its_id_and_ends_once() {
+    fn an_open_dispute_is_told_again_under_its_id_and_ends_once() {
         let mut s = paid();
         assert_eq!(s.end_dispute(true, 2), Err(Conflict));
         s.refund("r1".into(), 2, Amount(990), None).unwrap();
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_dispute_takes_the_money_and_leaves_none_to_refund() {
+    fn a_lost_dispute_takes_the_money_and_leaves_none_to_give_back() {
         let mut s = paid();
         s.dispute("d1".into(), 2, false).unwrap();
         assert_eq!(s.end_dispute(false, 3), Ok(Happened::DisputeLost));

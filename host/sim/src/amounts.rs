@@ -1,5 +1,5 @@
 //! Amounts that script the course of a payment, in any currency, so that tests need no manual steps.
-//! `config/test-amounts.md` lists them.
+//! `config/payments.md` lists them.
 use crate::{
     afterwards::Later,
     capture::LATER_MS,

@@ -11,10 +11,10 @@ use crate::{
     config::SimError,
     journal::Journal,
     money::Amount,
-    provider::Provider,
     refund::{Refund, RefundState},
     rfc3339,
     session::{Session, State},
+    vendor::Vendor,
 };
 
 /// Maximum number of payments of an account. A load test creates some hundred thousand with about 1 KiB each.
@@ -93,14 +93,14 @@ pub struct BookMovement {
 }
 
 /// All movements of a payment, oldest first.
-fn movements(session: &Session, provider: &dyn Provider) -> Vec<BookMovement> {
+fn movements(session: &Session, vendor: &dyn Vendor) -> Vec<BookMovement> {
     let Some(received) = &session.received else {
         return Vec::new();
     };
     let taken_at = session.captured_at.unwrap_or(session.updated_at);
     let mut all: Vec<(u64, &str, &str, Amount)> =
         vec![(taken_at, "captured", &session.reference, received.value)];
-    let fee = provider.fee(session, received.value);
+    let fee = vendor.fee(session, received.value);
     all.push((taken_at, "provider_fee", &session.reference, fee));
     if let Some(at) = session.capture_failed_at {
         all.push((at, "capture_reversed", &session.reference, received.value));
@@ -123,7 +123,7 @@ fn movements(session: &Session, provider: &dyn Provider) -> Vec<BookMovement> {
             dispute.state == DisputeState::Lost,
             dispute.state == DisputeState::Won,
         );
-        let gone_at = match provider.withdraws_at_once() {
+        let gone_at = match vendor.withdraws_at_once() {
             true => Some(dispute.opened_at),
             false => lost.then_some(dispute.updated_at),
         };
@@ -141,14 +141,14 @@ fn movements(session: &Session, provider: &dyn Provider) -> Vec<BookMovement> {
     }
     all.retain(|(_, _, _, amount)| amount.0 > 0);
     all.sort_by_key(|(at, ..)| *at);
-    let rendered = |(at, kind, id, amount): (u64, &str, &str, Amount)| BookMovement {
+    let told = |(at, kind, id, amount): (u64, &str, &str, Amount)| BookMovement {
         kind: kind.to_owned(),
         id: id.to_owned(),
         amount: amount.to_string(),
         currency: received.currency.clone(),
         at: rfc3339::utc(at),
     };
-    all.into_iter().map(rendered).collect()
+    all.into_iter().map(told).collect()
 }
 
 /// A callback to be delivered.
@@ -362,7 +362,7 @@ impl Books {
         refunded.cloned().collect()
     }
 
-    /// Every payment that the provider holds for review, oldest first.
+    /// Every payment that the vendor holds for review, oldest first.
     pub(crate) fn held(&self) -> Vec<Session> {
         let held = |session: &&Session| session.held && !session.forgotten;
         self.sessions.iter().filter(held).cloned().collect()
@@ -444,7 +444,7 @@ impl Books {
     pub(crate) fn entries(
         &self,
         provider_id: &str,
-        provider: &dyn Provider,
+        vendor: &dyn Vendor,
         now: u64,
     ) -> Vec<BookEntry> {
         let entry = |session: &Session| {
@@ -459,7 +459,7 @@ impl Books {
                 captured_times: session.captured_times,
                 refunded: session.given_back().to_string(),
                 refunds: session.refunds.iter().map(BookRefund::from).collect(),
-                movements: movements(session, provider),
+                movements: movements(session, vendor),
             }
         };
         self.sessions.iter().map(entry).collect()

@@ -6,8 +6,8 @@ use crate::{
     fault::Fault,
     ids,
     noise::{odd_body, unknown_event},
-    provider::Event,
     session::{Happened, Session, State},
+    vendor::Event,
 };
 
 /// Delay of `callback-late` on the injected clock, in milliseconds. Longer than the time until the gateway's own
@@ -46,7 +46,7 @@ impl Account {
                 at,
                 session,
             };
-            let message = self.provider.event(self, event);
+            let message = self.vendor.event(self, event);
             Ok::<_, SimError>(message.map(|message| Callback {
                 number: number.saturating_add(offset),
                 body: match self.faults.has(Fault::OddAnswers) {
@@ -55,7 +55,7 @@ impl Account {
                 },
                 media_type: message.media_type.to_owned(),
                 // A forger does not know the address that the merchant configured.
-                query: self.provider.callback_query(session).filter(|_| !forged),
+                query: self.vendor.callback_query(session).filter(|_| !forged),
                 due_at,
                 failures: 0,
                 forged,
@@ -96,16 +96,16 @@ impl Account {
                     .into_iter()
                     .collect()
             }
-            // A later version of the provider reports the same change under another name first.
+            // A later version of the vendor reports the same change under another name first.
             _ if self.faults.has(Fault::OddAnswers) => {
                 let unknown = unknown_event(&plain.body).map(|body| Callback {
                     body,
                     ..plain.clone()
                 });
-                let rendered = unknown.into_iter().chain([plain]);
+                let told = unknown.into_iter().chain([plain]);
                 (number..)
-                    .zip(rendered)
-                    .map(|(number, rendered)| Callback { number, ..rendered })
+                    .zip(told)
+                    .map(|(number, told)| Callback { number, ..told })
                     .collect()
             }
             _ => vec![plain],

@@ -41,7 +41,7 @@ pub(crate) enum CaptureRefusal {
     /// In the answer. The payment stays authorized.
     Answered,
     /// After accepting the request. The payment stays authorized.
-    AfterAccepting,
+    Told,
     /// After accepting the request, and the authorization ends.
     Ends,
 }
@@ -140,7 +140,7 @@ impl Account {
         }
         if by_merchant {
             let happened = session.approve(now, None)?;
-            if self.faults.consume(Fault::VoidsApproval) {
+            if self.faults.take(Fault::VoidsApproval) {
                 session.underway = Some(Underway {
                     what: Doing::Void,
                     at: Some(now.saturating_add(VOIDS_MS)),
@@ -149,7 +149,7 @@ impl Account {
             return Ok(happened);
         }
         let money = self.taken(session);
-        if self.faults.consume(Fault::CaptureLate) {
+        if self.faults.take(Fault::CaptureLate) {
             let happened = session.approve(now, None)?;
             session.underway = Some(Underway {
                 what: Doing::Capture(money),
@@ -178,12 +178,12 @@ impl Account {
             session.void(now);
             return Err(Denied::Voided);
         }
-        let how = self.provider.captures();
+        let how = self.vendor.captures();
         let later = Some(now.saturating_add(how.after_ms));
-        if self.faults.consume(Fault::CaptureRefused) {
+        if self.faults.take(Fault::CaptureRefused) {
             let ends = match how.refusal {
                 CaptureRefusal::Answered => return Err(Denied::Refused),
-                CaptureRefusal::AfterAccepting => false,
+                CaptureRefusal::Told => false,
                 CaptureRefusal::Ends => true,
             };
             session.underway = Some(Underway {
@@ -193,11 +193,11 @@ impl Account {
             return Ok(None);
         }
         let money = self.spoilt(asked);
-        let late = self.faults.consume(Fault::CaptureLate);
+        let late = self.faults.take(Fault::CaptureLate);
         if !late && how.after_ms == 0 {
             session.capture(now, money)?;
             self.plan(session, now);
-            return Ok(Some(self.provider.captured(session)));
+            return Ok(Some(self.vendor.captured(session)));
         }
         session.underway = Some(Underway {
             what: Doing::Capture(money),
@@ -234,7 +234,7 @@ impl Account {
             Doing::Capture(money) => {
                 session.capture(now, money).ok()?;
                 self.plan(session, now);
-                Some(self.provider.captured(session))
+                Some(self.vendor.captured(session))
             }
             Doing::Refuse(ends) => {
                 session.capture_refused = true;
@@ -260,8 +260,8 @@ impl Account {
     /// Schedules the reversal of a capture that has just succeeded, if `capture-fails` was ordered and the
     /// provider supports reversals.
     pub(crate) fn plan(&self, session: &mut Session, now: u64) {
-        let fails = self.provider.knows(Later::CaptureFails);
-        if fails && session.captured_at == Some(now) && self.faults.consume(Fault::CaptureFails) {
+        let fails = self.vendor.knows(Later::CaptureFails);
+        if fails && session.captured_at == Some(now) && self.faults.take(Fault::CaptureFails) {
             let at = now.saturating_add(VOIDS_MS);
             session.upcoming.push((Later::CaptureFails, Some(at)));
         }
@@ -271,13 +271,13 @@ impl Account {
     fn spoilt(&self, mut money: Money) -> Money {
         /// For `capture-short` and `capture-over`, in minor units.
         const DIFFERENCE: u64 = 100;
-        if self.faults.consume(Fault::CaptureShort) {
+        if self.faults.take(Fault::CaptureShort) {
             money.value = Amount(money.value.0.saturating_sub(DIFFERENCE).max(1));
         }
-        if self.faults.consume(Fault::CaptureOver) {
+        if self.faults.take(Fault::CaptureOver) {
             money.value = Amount(money.value.0.saturating_add(DIFFERENCE));
         }
-        if self.faults.consume(Fault::WrongAmount) {
+        if self.faults.take(Fault::WrongAmount) {
             // One cent: the smallest difference must be detected.
             money.value = Amount(if money.value.0 > 1 {
                 money.value.0 - 1
@@ -285,7 +285,7 @@ impl Account {
                 2
             });
         }
-        if self.faults.consume(Fault::WrongCurrency) {
+        if self.faults.take(Fault::WrongCurrency) {
             money.currency = if money.currency == "USD" {
                 "EUR"
             } else {

@@ -123,10 +123,7 @@ pub enum SimError {
         reason: String,
     },
     /// A temporary fault needs a number of calls from 1 to [`Fault::MOST_TIMES`].
-    #[error(
-        "fault {fault}: the number of calls is {times}, but must be 1 to {}",
-        Fault::MOST_TIMES
-    )]
+    #[error("fault {fault} for {times} calls: must be 1 to {}", Fault::MOST_TIMES)]
     Times { fault: Fault, times: u32 },
     /// A listener could not be opened.
     #[error("cannot listen on {address}: {source}")]

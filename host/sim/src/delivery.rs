@@ -25,7 +25,7 @@ const DELIVERY_TIMEOUT: Duration = Duration::from_secs(10);
 const PAUSES_MS: [u64; 7] = [1_000, 2_000, 5_000, 10_000, 30_000, 60_000, 300_000];
 
 /// Interval of checks for a change of the injected clock while a callback waits for its time.
-const CHECK_INTERVAL: Duration = Duration::from_millis(250);
+const LOOK: Duration = Duration::from_millis(250);
 
 /// The client of all deliveries. Plain http: callbacks stay on this machine.
 pub(crate) type HttpClient = Client<HttpConnector, Full<Bytes>>;
@@ -47,15 +47,15 @@ pub(crate) async fn run(
         if let Err(error) = account.ripen_in_time().await {
             tracing::error!(
                 ?error,
-                "a simulated provider cannot perform a recorded action"
+                "what a simulated vendor has taken in cannot be done"
             );
             // Prevents a busy loop if the disk fails.
-            time::sleep(CHECK_INTERVAL).await;
+            time::sleep(LOOK).await;
         }
         let url = account.callback_url();
         if let Some(url) = &url {
-            let free = AT_ONCE.saturating_sub(under_way.len());
-            for callback in account.due(free, &|number| under_way.contains(&number)) {
+            let room = AT_ONCE.saturating_sub(under_way.len());
+            for callback in account.due(room, &|number| under_way.contains(&number)) {
                 under_way.insert(callback.number);
                 deliveries.spawn(deliver(
                     Arc::clone(&account),
@@ -72,12 +72,12 @@ pub(crate) async fn run(
             _ => None,
         };
         let next = next.into_iter().chain(account.next_ripe()).min();
-        let pause = next
-            .map(|at| Duration::from_millis(at.saturating_sub(account.now())).min(CHECK_INTERVAL));
+        let pause =
+            next.map(|at| Duration::from_millis(at.saturating_sub(account.now())).min(LOOK));
         tokio::select! {
             _ = stop.changed() => return,
             () = account.wake.notified() => {}
-            () = time::sleep(pause.unwrap_or(CHECK_INTERVAL)), if pause.is_some() => {}
+            () = time::sleep(pause.unwrap_or(LOOK)), if pause.is_some() => {}
             Some(done) = deliveries.join_next() => match done {
                 Ok(number) => { under_way.remove(&number); }
                 Err(error) => tracing::error!(%error, "a simulated callback's delivery broke off"),
@@ -141,12 +141,12 @@ async fn send(
         .uri(address.as_str())
         .header("content-type", &callback.media_type);
     for (name, value) in account
-        .provider
+        .vendor
         .sign(account, secret, &callback.body, account.now())
     {
         request = request.header(name, value);
     }
-    let body = account.provider.sealed(secret, &callback.body);
+    let body = account.vendor.sealed(secret, &callback.body);
     let request = request
         .body(Full::new(Bytes::from(body)))
         .map_err(|error| error.to_string())?;

@@ -195,7 +195,7 @@ impl Faults {
     }
 
     /// Uses up one call of this fault. False if it is not ordered.
-    pub(crate) fn consume(&self, fault: Fault) -> bool {
+    pub(crate) fn take(&self, fault: Fault) -> bool {
         self.take_first(&[fault]).is_some()
     }
 
@@ -267,22 +267,22 @@ mod tests {
     fn a_fault_lasts_for_as_many_calls_as_ordered() {
         let faults = Faults::default();
         faults.arm(Fault::Malformed, 2);
-        assert!(faults.consume(Fault::Malformed));
-        assert!(faults.consume(Fault::Malformed));
-        assert!(!faults.consume(Fault::Malformed));
+        assert!(faults.take(Fault::Malformed));
+        assert!(faults.take(Fault::Malformed));
+        assert!(!faults.take(Fault::Malformed));
     }
 
     #[test]
     fn down_lasts_until_cleared() {
         let faults = Faults::default();
         faults.arm(Fault::Down, 1);
-        assert!(faults.consume(Fault::Down) && faults.consume(Fault::Down));
+        assert!(faults.take(Fault::Down) && faults.take(Fault::Down));
         faults.clear();
-        assert!(!faults.consume(Fault::Down));
+        assert!(!faults.take(Fault::Down));
     }
 
     #[test]
-    fn different_faults_stand_next_to_one_another_in_the_order_of_arming() {
+    fn different_faults_stand_beside_one_another_in_the_order_of_arming() {
         let faults = Faults::default();
         faults.arm(Fault::NeedsCapture, 1);
         faults.arm(Fault::Status500, 1);

@@ -63,7 +63,7 @@ impl Journal {
             source,
         };
         let lines = lines(records).map_err(books)?;
-        let written = NewFile::create_next_to(path, 0o600).and_then(|mut file| {
+        let written = NewFile::beside(path, 0o600).and_then(|mut file| {
             file.write_all(&lines)?;
             file.replace()
         });

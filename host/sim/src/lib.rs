@@ -5,11 +5,11 @@
 //! meets all behaviors of a real provider.
 //!
 //! Each account has its own API listener (so that its port can really be closed); the payer pages of all accounts
-//! share one listener. A provider is one module next to `sandbox` that implements the trait of `provider`; books,
+//! share one listener. A provider is one module next to `sandbox` that implements the trait of `vendor`; books,
 //! payer page, callbacks and faults are shared.
 //!
 //! ```text
-//! listener (one per account) ─ misbehave (faults) ─ provider's routes ─ account ─ books ─ journal
+//! listener (one per account) ─ misbehave (faults) ─ vendor's routes ─ account ─ books ─ journal
 //! payer (shared listener) ───────────────────────────────────────────────┘  └─ delivery (callbacks)
 //! ```
 //!
@@ -42,7 +42,6 @@ mod noise;
 mod payer;
 mod paypal;
 mod paysafe;
-mod provider;
 mod razorpay;
 mod record;
 mod refund;
@@ -52,6 +51,7 @@ mod sandbox;
 mod session;
 mod sim;
 mod stripe;
+mod vendor;
 
 pub use books::{BookEntry, BookMovement, BookRefund};
 pub use config::{Environment, Profile, SimAccount, SimClock, SimConfig, SimError};

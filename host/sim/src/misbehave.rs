@@ -12,7 +12,7 @@ use bytes::Bytes;
 use futures_util::stream;
 use tokio::time;
 
-use crate::{account::Account, fault::Fault, noise, provider::Call};
+use crate::{account::Account, fault::Fault, noise, vendor::Call};
 
 /// Time for which a call hangs under the time-out faults: longer than any caller waits, but limited.
 const HANG: Duration = Duration::from_secs(60);
@@ -47,13 +47,9 @@ pub(crate) async fn layer(
 
 async fn misbehave(account: Arc<Account>, request: Request, next: Next) -> Response {
     if account.faults.has(Fault::Down) {
-        return account.provider.failure(StatusCode::SERVICE_UNAVAILABLE);
+        return account.vendor.failure(StatusCode::SERVICE_UNAVAILABLE);
     }
-    if account
-        .provider
-        .call(request.method(), request.uri().path())
-        == Call::Other
-    {
+    if account.vendor.call(request.method(), request.uri().path()) == Call::Other {
         return next.run(request).await;
     }
     match account.faults.take_first(&CALL_FAULTS) {
@@ -64,13 +60,13 @@ async fn misbehave(account: Arc<Account>, request: Request, next: Next) -> Respo
             hang().await
         }
         Some(Fault::Status429) => {
-            let mut answer = account.provider.failure(StatusCode::TOO_MANY_REQUESTS);
+            let mut answer = account.vendor.failure(StatusCode::TOO_MANY_REQUESTS);
             answer
                 .headers_mut()
                 .insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
             answer
         }
-        Some(Fault::Status500) => account.provider.failure(StatusCode::INTERNAL_SERVER_ERROR),
+        Some(Fault::Status500) => account.vendor.failure(StatusCode::INTERNAL_SERVER_ERROR),
         Some(Fault::Malformed) => malformed(next.run(request).await).await,
         Some(Fault::Truncated) => truncated(next.run(request).await).await,
         _ => next.run(request).await,

@@ -18,29 +18,26 @@ const OWN: [&str; 2] = ["metadata", "notes"];
 
 /// Adds fields to the objects of a JSON answer. They depend only on the answer, so equal answers stay equal.
 pub(crate) async fn extra_fields(answer: Response) -> Response {
-    changed(answer, |rendered, seed| {
-        add(rendered, &mut seed.iter().cycle())
-    })
-    .await
+    changed(answer, |told, seed| add(told, &mut seed.iter().cycle())).await
 }
 
 /// Adds fields to the objects and an entry to the lists of a JSON answer.
 pub(crate) async fn odd_parts(answer: Response) -> Response {
-    changed(answer, |rendered, seed| {
-        add(rendered, &mut seed.iter().cycle());
-        add_entries(rendered);
+    changed(answer, |told, seed| {
+        add(told, &mut seed.iter().cycle());
+        add_entries(told);
     })
     .await
 }
 
 /// The same for a callback's body, if it is JSON.
 pub(crate) fn odd_body(body: String) -> String {
-    let Ok(mut rendered) = serde_json::from_str::<Value>(&body) else {
+    let Ok(mut told) = serde_json::from_str::<Value>(&body) else {
         return body;
     };
-    add(&mut rendered, &mut Sha256::digest(&body).iter().cycle());
-    add_entries(&mut rendered);
-    rendered.to_string()
+    add(&mut told, &mut Sha256::digest(&body).iter().cycle());
+    add_entries(&mut told);
+    told.to_string()
 }
 
 /// Fields of a callback's body that name its event.
@@ -49,8 +46,8 @@ const EVENT_FIELDS: [&str; 4] = ["type", "event", "event_type", "eventType"];
 /// The same callback about an event that no document names, chosen by its digest. `None` if no field of the body
 /// names an event, or if that field is signed in the body itself.
 pub(crate) fn unknown_event(body: &str) -> Option<String> {
-    let mut rendered: Value = serde_json::from_str(body).ok()?;
-    let fields = rendered.as_object_mut()?;
+    let mut told: Value = serde_json::from_str(body).ok()?;
+    let fields = told.as_object_mut()?;
     let mut named = EVENT_FIELDS
         .into_iter()
         .filter_map(|field| Some((field, fields.get(field)?.as_str()?)));
@@ -62,7 +59,7 @@ pub(crate) fn unknown_event(body: &str) -> Option<String> {
         _ => String::new(),
     };
     fields.insert(field.to_owned(), unknown.into());
-    Some(rendered.to_string())
+    Some(told.to_string())
 }
 
 /// Adds an object without a known field to each list of objects.
@@ -88,13 +85,13 @@ async fn changed(answer: Response, change: impl FnOnce(&mut Value, &[u8])) -> Re
     let Ok(bytes) = to_bytes(body, MOST_BYTES).await else {
         return Response::from_parts(parts, Body::empty());
     };
-    let Ok(mut rendered) = serde_json::from_slice::<Value>(&bytes) else {
+    let Ok(mut told) = serde_json::from_slice::<Value>(&bytes) else {
         return Response::from_parts(parts, bytes.into());
     };
     let digest = Sha256::digest(&bytes);
-    change(&mut rendered, &digest);
+    change(&mut told, &digest);
     parts.headers.remove(header::CONTENT_LENGTH);
-    Response::from_parts(parts, rendered.to_string().into())
+    Response::from_parts(parts, told.to_string().into())
 }
 
 /// Adds a null, an object, or nothing to each object, depending on the next byte.
@@ -125,13 +122,10 @@ mod tests {
     #[test]
     fn lists_of_objects_get_an_entry_without_a_known_field() {
         let body = json!({ "list": [{ "id": 1 }], "words": ["a"], "none": [] });
-        let rendered: Value = serde_json::from_str(&odd_body(body.to_string())).unwrap();
-        assert_eq!(rendered["list"].as_array().unwrap().len(), 2);
-        assert_eq!(rendered["list"][0]["id"], 1);
-        assert_eq!(
-            (&rendered["words"], &rendered["none"]),
-            (&json!(["a"]), &json!([]))
-        );
+        let told: Value = serde_json::from_str(&odd_body(body.to_string())).unwrap();
+        assert_eq!(told["list"].as_array().unwrap().len(), 2);
+        assert_eq!(told["list"][0]["id"], 1);
+        assert_eq!((&told["words"], &told["none"]), (&json!(["a"]), &json!([])));
         assert_eq!(odd_body("id=tr_1".into()), "id=tr_1");
     }
 
@@ -139,12 +133,12 @@ mod tests {
     fn an_unknown_event_says_the_rest_as_before() {
         for field in EVENT_FIELDS {
             let body = json!({ "id": "evt_1", field: "payment.paid" });
-            let rendered: Value =
+            let told: Value =
                 serde_json::from_str(&unknown_event(&body.to_string()).unwrap()).unwrap();
-            assert_eq!(rendered["id"], "evt_1");
+            assert_eq!(told["id"], "evt_1");
             assert!(
-                rendered[field].is_string() && rendered[field] != body[field],
-                "{rendered}"
+                told[field].is_string() && told[field] != body[field],
+                "{told}"
             );
         }
         for body in ["id=tr_1", r#"{"notificationItems":[]}"#, "[1]"] {
@@ -154,11 +148,11 @@ mod tests {
 
     #[test]
     fn fields_are_added_by_the_seed_and_none_to_what_is_the_merchants_own() {
-        let mut rendered = json!({ "a": { "b": 1 }, "metadata": {}, "list": [{}, 7] });
-        add(&mut rendered, &mut [0, 1, 2].iter().cycle());
+        let mut told = json!({ "a": { "b": 1 }, "metadata": {}, "list": [{}, 7] });
+        add(&mut told, &mut [0, 1, 2].iter().cycle());
         let added = json!({ "since": "a later version", "of": [null, "1.00"] });
         assert_eq!(
-            rendered,
+            told,
             json!({
                 "a": { "b": 1, "x_not_documented": null },
                 "metadata": {},

@@ -90,12 +90,12 @@ const BEFORE: [Choice; 5] = [
     Choice {
         value: "review",
         label: "Hold it for review",
-        about: "Paid, but a person must check it first.",
+        about: "Paid, but a person has to look at it first.",
     },
     Choice {
         value: "pending",
         label: "Leave it pending",
-        about: "Back to the merchant without a decision or a notification.",
+        about: "Back to the merchant without a decision and without any news.",
     },
     Choice {
         value: "cancel",
@@ -107,7 +107,7 @@ const BEFORE: [Choice; 5] = [
 const REFUND: Choice = Choice {
     value: "refund",
     label: "Refund it",
-    about: "The merchant refunds the amount above, or everything if the field is empty.",
+    about: "The merchant gives the amount above back, or everything where none stands there.",
 };
 
 const REFUND_FAILS: Choice = Choice {
@@ -140,7 +140,7 @@ const HELD: [Choice; 2] = [
     Choice {
         value: "decline",
         label: "Refuse it",
-        about: "The provider finds fraud. Nothing is captured.",
+        about: "The provider has looked and finds fraud. Nothing is taken.",
     },
 ];
 
@@ -166,8 +166,8 @@ const DISPUTED: [Choice; 5] = [
     REFUND_FAILS,
     Choice {
         value: "dispute",
-        label: "Send the dispute again",
-        about: "The same dispute, sent two times.",
+        label: "Tell of the dispute again",
+        about: "The same dispute, told twice.",
     },
     Choice {
         value: "dispute_won",
@@ -221,7 +221,7 @@ async fn show(
 /// The page, or the result of the amount's script. After a declined attempt the script does not run again: a
 /// person plays the next one.
 async fn open(account: &Arc<Account>, session: Session) -> Response {
-    let scripted = amounts::scripted(session.due.value, account.provider.has_test_amounts());
+    let scripted = amounts::scripted(session.due.value, account.vendor.has_test_amounts());
     match scripted {
         Some(scripted) if session.phase(account.now()) == Phase::Open => {
             let reference = session.reference.clone();
@@ -345,7 +345,7 @@ fn back(account: &Account, session: &Session, outcome: Outcome) -> String {
     };
     match Url::parse(target) {
         Ok(mut url) => {
-            let appended = account.provider.returns(session, outcome);
+            let appended = account.vendor.returns(session, outcome);
             if !appended.is_empty() {
                 url.query_pairs_mut().extend_pairs(appended);
             }
@@ -360,7 +360,7 @@ fn page(status: StatusCode, account: &Account, session: &Session) -> Response {
     let now = account.now();
     let phase = session.phase(now);
     let (title, lead): (&str, &str) = match phase {
-        Phase::Open => ("Pay now", "Choose the outcome of this payment."),
+        Phase::Open => ("Pay now", "Choose how this payment goes on."),
         Phase::Declined if session.is_payable(now) => (
             "Payment declined",
             "The last try was declined. Choose how the next one goes.",
@@ -371,7 +371,7 @@ fn page(status: StatusCode, account: &Account, session: &Session) -> Response {
         ),
         Phase::Authorised if session.held => (
             "Payment in review",
-            "Approved, and held until a person has checked it. Nothing is captured yet.",
+            "Approved, and held until a person has looked at it. Nothing is taken yet.",
         ),
         Phase::Authorised => (
             "Payment approved",
@@ -379,21 +379,21 @@ fn page(status: StatusCode, account: &Account, session: &Session) -> Response {
         ),
         Phase::InReview => (
             "Payment in review",
-            "Paid, and held until a person has checked it.",
+            "Paid, and held until a person has looked at it.",
         ),
         Phase::Captured => (
             "Payment complete",
             "This payment is paid. You can play what happens afterwards.",
         ),
         Phase::Disputed => ("Payment disputed", "This payment was paid and is disputed."),
-        Phase::Refunded => ("Payment refunded", "This payment was paid and refunded."),
+        Phase::Refunded => ("Payment refunded", "This payment was paid and given back."),
         Phase::Closed => (
             "Payment closed",
-            "The merchant has canceled this payment. It can no longer be paid.",
+            "The merchant has called this payment off. It cannot be paid any more.",
         ),
         Phase::Expired => (
             "Payment expired",
-            "The time for this payment is over. It can no longer be paid.",
+            "The time for this payment is over. It cannot be paid any more.",
         ),
     };
     let choices: &'static [Choice] = match phase {
@@ -407,7 +407,7 @@ fn page(status: StatusCode, account: &Account, session: &Session) -> Response {
     };
     let claims = session.refunds.iter().any(Refund::waits_for_claim);
     let claim = Some(&CLAIM).filter(|_| claims);
-    let asks = account.provider.knows(Later::Inquiry);
+    let asks = account.vendor.knows(Later::Inquiry);
     let known = choices
         .iter()
         .filter(|choice| asks || choice.value != INQUIRY.value);

@@ -111,10 +111,10 @@ mod tests {
                 HeaderValue::from_static(value),
             )
         });
-        let rendered = headers(&HeaderMap::from_iter(given));
-        assert_eq!(rendered["authorization"], "***");
-        assert_eq!(rendered["x-api-key"], "***");
-        assert_eq!(rendered["idempotency-key"], "attempt-1");
-        assert_eq!(rendered["content-type"], "application/json");
+        let told = headers(&HeaderMap::from_iter(given));
+        assert_eq!(told["authorization"], "***");
+        assert_eq!(told["x-api-key"], "***");
+        assert_eq!(told["idempotency-key"], "attempt-1");
+        assert_eq!(told["content-type"], "application/json");
     }
 }

@@ -82,7 +82,7 @@ pub(crate) struct Refund {
 
 impl Refund {
     /// A full refund that the provider made automatically.
-    pub(crate) fn by_provider(id: String, amount: Amount, at: u64) -> Self {
+    pub(crate) fn of_vendor(id: String, amount: Amount, at: u64) -> Self {
         Self {
             id,
             amount,
@@ -175,18 +175,18 @@ impl Session {
             Some(_) => RefundState::Pending,
             None => RefundState::Succeeded,
         };
-        self.last_changed_refund = self.refunds.len();
+        self.refund_told = self.refunds.len();
         self.refunds.push(Refund {
             state: RefundState::Pending,
             first,
             made: false,
             made_at: None,
             ending,
-            ..Refund::by_provider(id, amount, now)
+            ..Refund::of_vendor(id, amount, now)
         });
         self.updated_at = now;
         match first {
-            RefundState::Succeeded => self.settle_refund(self.last_changed_refund, first, now),
+            RefundState::Succeeded => self.settle_refund(self.refund_told, first, now),
             _ => Ok(Happened::RefundPending),
         }
     }
@@ -204,13 +204,13 @@ impl Session {
         if self.refunds.len() >= Self::MOST_PARTS {
             return Err(Conflict);
         }
-        self.last_changed_refund = self.refunds.len();
+        self.refund_told = self.refunds.len();
         self.refunds.push(Refund {
             state: RefundState::Failed,
             first: RefundState::Pending,
             made: false,
             made_at: None,
-            ..Refund::by_provider(id, amount, now)
+            ..Refund::of_vendor(id, amount, now)
         });
         self.updated_at = now;
         Ok(Happened::RefundFailed)
@@ -273,7 +273,7 @@ impl Session {
         }
         refund.ending = None;
         refund.updated_at = now;
-        self.last_changed_refund = at;
+        self.refund_told = at;
         self.updated_at = now;
         self.returned = self.refunded(RefundState::Succeeded);
         let received = self.received.as_ref().map_or(0, |money| money.value.0);
@@ -297,7 +297,7 @@ impl Session {
 
     /// The refund that changed last, which callbacks about refunds refer to.
     pub(crate) fn newest_refund(&self) -> Option<&Refund> {
-        self.refunds.get(self.last_changed_refund)
+        self.refunds.get(self.refund_told)
     }
 
     pub(crate) fn refund_of(&self, id: &str) -> Option<&Refund> {
@@ -325,7 +325,7 @@ impl Account {
     ///
     /// # Errors
     /// [`Unchanged::Unknown`] and [`Unchanged::Books`].
-    pub(crate) async fn make_refund(
+    pub(crate) async fn give_back(
         self: &Arc<Self>,
         reference: &str,
         asked: Asked,
@@ -369,7 +369,7 @@ impl Account {
                     State::Captured if amount > session.left() => {
                         Some(Outcome::TooMuch(session.left()))
                     }
-                    State::Captured if account.faults.consume(Fault::RefundRefused) => {
+                    State::Captured if account.faults.take(Fault::RefundRefused) => {
                         Some(Outcome::Refused)
                     }
                     State::Captured => None,
@@ -377,9 +377,7 @@ impl Account {
                 };
                 let id = account.part_id(&session, Part::Refund);
                 let happened = match not {
-                    Some(not) if !account.provider.refuses_refunds_later() => {
-                        return Ok((None, not));
-                    }
+                    Some(not) if !account.vendor.refuses_refunds_later() => return Ok((None, not)),
                     Some(_) => session.refuse_refund(id, now, amount),
                     None => {
                         let ending = account.ending(&session, now);
@@ -399,10 +397,10 @@ impl Account {
 
     /// The end of a refund that is accepted now. `None` if it is executed immediately.
     fn ending(&self, session: &Session, now: u64) -> Option<Ending> {
-        let fails = self.faults.consume(Fault::RefundFails)
-            || session.due.value == REFUND_FAILS && self.provider.has_test_amounts();
-        let late = self.faults.consume(Fault::RefundLate);
-        let usual = self.provider.refunds_after_ms(session);
+        let fails = self.faults.take(Fault::RefundFails)
+            || session.due.value == REFUND_FAILS && self.vendor.has_test_amounts();
+        let late = self.faults.take(Fault::RefundLate);
+        let usual = self.vendor.refunds_after_ms(session);
         if !fails && !late && usual == 0 {
             return None;
         }

@@ -115,7 +115,7 @@ pub(crate) struct Session {
     pub(crate) refunds: Vec<Refund>,
     /// Index of the refund that changed last.
     #[serde(default)]
-    pub(crate) last_changed_refund: usize,
+    pub(crate) refund_told: usize,
     /// Oldest first; at most the last one is open.
     #[serde(default)]
     pub(crate) disputes: Vec<Dispute>,
@@ -199,7 +199,7 @@ impl Session {
             received: None,
             returned: Amount(0),
             refunds: Vec::new(),
-            last_changed_refund: 0,
+            refund_told: 0,
             disputes: Vec::new(),
             underway: None,
             capture_refused: false,
@@ -310,7 +310,7 @@ impl Session {
         self.state = State::Authorised;
         self.authorised_at = Some(now);
         match capture {
-            Some(money) => self.record_capture(now, money),
+            Some(money) => self.take(now, money),
             None => {
                 self.updated_at = now;
                 Ok(Happened::Authorised)
@@ -345,7 +345,7 @@ impl Session {
         Ok(Happened::InReview)
     }
 
-    /// Ends the provider's review of a held payment, which may be disputed or refunded by now.
+    /// Ends the vendor's review of a held payment, which may be disputed or refunded by now.
     pub(crate) fn release(&mut self, now: u64) -> Result<Happened, Conflict> {
         if !self.held || self.received.is_none() {
             return Err(Conflict);
@@ -360,10 +360,10 @@ impl Session {
         if self.state != State::Authorised {
             return Err(Conflict);
         }
-        self.record_capture(now, money)
+        self.take(now, money)
     }
 
-    fn record_capture(&mut self, now: u64, money: Money) -> Result<Happened, Conflict> {
+    fn take(&mut self, now: u64, money: Money) -> Result<Happened, Conflict> {
         self.captured_times = self.captured_times.checked_add(1).ok_or(Conflict)?;
         self.underway = None;
         self.state = State::Captured;
@@ -409,7 +409,7 @@ impl Session {
             received: None,
             returned: Amount(0),
             refunds: Vec::new(),
-            last_changed_refund: 0,
+            refund_told: 0,
             disputes: Vec::new(),
             underway: None,
             capture_refused: false,

@@ -20,8 +20,8 @@ use crate::{
     listener::Listener,
     misbehave,
     payer::{self, Accounts},
-    provider,
     record::{self, Recorder},
+    vendor,
 };
 
 /// File with the ports, so that links and configured addresses of the last run stay valid.
@@ -135,7 +135,7 @@ impl Sim {
     pub fn profile(&self, provider_id: &str) -> Result<Profile, SimError> {
         let account = self.account(provider_id)?;
         let api = format!("http://{}", self.api_addr(provider_id)?);
-        Ok(account.provider.profile(&account.settings, &api))
+        Ok(account.vendor.profile(&account.settings, &api))
     }
 
     /// The payer pages, to be mounted at `public_base` in addition to [`Sim::addr`].
@@ -167,8 +167,8 @@ impl Sim {
             true => &account.settings.callback_secret,
             false => "not the account's secret",
         };
-        let headers = account.provider.sign(account, secret, body, account.now());
-        Ok((headers, account.provider.sealed(secret, body)))
+        let headers = account.vendor.sign(account, secret, body, account.now());
+        Ok((headers, account.vendor.sealed(secret, body)))
     }
 
     /// The books of an account's payments, oldest first.
@@ -214,7 +214,7 @@ impl Sim {
         Ok(())
     }
 
-    /// Lets every payment go that an account holds for review, as a person at the provider would; returns how many.
+    /// Lets every payment go that an account holds for review, as a person at the vendor would; returns how many.
     ///
     /// # Errors
     /// [`SimError::UnknownAccount`]; [`SimError::Books`] if the books cannot be written.
@@ -240,7 +240,7 @@ impl Sim {
     pub fn clock_moved(&self) {
         for account in self.accounts.values() {
             if let Err(error) = account.ripen_due(true) {
-                tracing::error!(%error, "a simulated provider cannot perform a recorded action");
+                tracing::error!(%error, "what a simulated vendor has taken in cannot be done");
             }
             account.wake.notify_one();
         }
@@ -279,7 +279,7 @@ impl Sim {
 /// The modules with simulated providers, the sandbox first.
 #[must_use]
 pub const fn modules() -> &'static [&'static str] {
-    provider::MODULES
+    vendor::MODULES
 }
 
 /// Checks that ids are unique and safe as file names.
@@ -309,22 +309,22 @@ fn open(
     folder: &Path,
     own_base: &str,
 ) -> Result<Account, SimError> {
-    let provider = provider::by_module(&settings.module).ok_or_else(|| SimError::Account {
+    let vendor = vendor::by_module(&settings.module).ok_or_else(|| SimError::Account {
         provider_id: settings.provider_id.clone(),
-        reason: format!("the provider {} has no simulator", settings.module),
+        reason: format!("no vendor {} is simulated", settings.module),
     })?;
-    Account::open(settings, provider, Arc::clone(clock), folder, own_base)
+    Account::open(settings, vendor, Arc::clone(clock), folder, own_base)
 }
 
 /// The provider's API inside the layer of faults, and optionally the recorder outside of both.
 fn api(account: &Arc<Account>, record: Option<&Path>) -> Result<Router, SimError> {
-    let routes = Arc::clone(&account.provider).routes(Arc::clone(account));
+    let routes = Arc::clone(&account.vendor).routes(Arc::clone(account));
     let routes = routes.layer(middleware::from_fn_with_state(
         Arc::clone(account),
         misbehave::layer,
     ));
     // The sandbox has no external documentation to check its requests against.
-    let recorded = record.filter(|_| account.settings.module != provider::SANDBOX);
+    let recorded = record.filter(|_| account.settings.module != vendor::SANDBOX);
     let Some(folder) = recorded else {
         return Ok(routes);
     };

@@ -28,8 +28,8 @@ use kassette_domain::time::Time;
 use kassette_domain::webhook::{DeliveryAttempt, Tried};
 use kassette_store::sled::{MasterKey, OpenOptions, SledStore};
 use kassette_store::suite::fixtures::{
-    NOW, account, endpoint, first, later, listen, new_payment, open, page, report, report_step,
-    shop, started,
+    NOW, account, endpoint, first, later, listen, new_payment, news, open, page, report, shop,
+    started,
 };
 use kassette_store::{
     About, ClaimedDeliveries, Deliveries as _, Paging, PaymentFilter, Payments as _, Store,
@@ -138,11 +138,11 @@ async fn fill(store: &Arc<SledStore>, payments: u64) -> EndpointId {
 async fn pay(store: &SledStore, number: u64) {
     let at = NOW.after(Duration::from_millis(number));
     let about = create(store, &number.to_string(), at, later(24 * 3600)).await;
-    let (name, reference) = (number.to_string(), format!("provider-{number}"));
+    let (name, reference) = (number.to_string(), format!("vendor-{number}"));
     for step in [
         open(&name, "sandbox-test"),
         started(&name, &reference),
-        report_step(&name, report(&reference, ProviderStatus::Completed)),
+        news(&name, report(&reference, ProviderStatus::Completed)),
     ] {
         store.step(about.clone(), step, None, at).await.unwrap();
     }

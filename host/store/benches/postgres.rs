@@ -182,7 +182,7 @@ async fn main() {
     })
     .await;
     if minutes > 0 {
-        deliver_during_a_transaction(&server, minutes).await;
+        deliver_beside_a_transaction(&server, minutes).await;
     }
     store.shut_down().await.unwrap();
 }
@@ -209,7 +209,7 @@ const CLAIMED: usize = 32;
 const LEASE: Duration = Duration::from_secs(60);
 const MINUTE: Duration = Duration::from_secs(60);
 
-async fn deliver_during_a_transaction(server: &PrivateServer, minutes: u64) {
+async fn deliver_beside_a_transaction(server: &PrivateServer, minutes: u64) {
     let (free, _) = endpoints(server, "free").await;
     let (held, url) = endpoints(server, "held").await;
     let (holder, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();

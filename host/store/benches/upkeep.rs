@@ -22,7 +22,7 @@ use kassette_store::sled::maintenance::{
     AuditNote, BackupSource, always, backup, compact, restore, verify,
 };
 use kassette_store::sled::{MasterKey, OpenOptions, SledStore};
-use kassette_store::suite::fixtures::{NOW, new_payment, open, report, report_step, started};
+use kassette_store::suite::fixtures::{NOW, new_payment, news, open, report, started};
 use kassette_store::{About, Payments as _, StoreHealth as _};
 
 /// Creations at once.
@@ -55,14 +55,14 @@ async fn main() {
     let store = SledStore::open(&options("store")).unwrap();
     let began = Instant::now();
     fill(&store, payments, paid).await;
-    print_step("fill", began, &format!("{} MiB resident", resident() >> 20));
+    told("fill", began, &format!("{} MiB resident", resident() >> 20));
     store.shut_down().await.unwrap();
     drop(store);
     reopen(&options("store"));
     let began = Instant::now();
     let report = verify(&options("store"), &()).unwrap();
     assert!(report.is_whole());
-    print_step("verify", began, &format!("{:?}", report.rows));
+    told("verify", began, &format!("{:?}", report.rows));
     let (began, mut file) = (Instant::now(), Vec::new());
     let saved = backup(&options("store"), &mut file, NOW, &()).unwrap();
     let (bytes, rows) = (saved.bytes, saved.rows.values().sum::<u64>());
@@ -71,7 +71,7 @@ async fn main() {
         bytes / saved.payments,
         rows as f64 / saved.payments as f64
     );
-    print_step("backup", began, &format!("{} MiB, {each}", bytes >> 20));
+    told("backup", began, &format!("{} MiB, {each}", bytes >> 20));
     let began = Instant::now();
     restore(
         &options("copy"),
@@ -82,11 +82,11 @@ async fn main() {
         &always,
     )
     .unwrap();
-    print_step("restore", began, "");
+    told("restore", began, "");
     let began = Instant::now();
     let compacted = compact(&options("store"), AuditNote::at(NOW), &(), &always).unwrap();
     let each = compacted.bytes_after / compacted.payments;
-    print_step(
+    told(
         "compact",
         began,
         &format!("{compacted:?}, {each} bytes a payment"),
@@ -150,16 +150,16 @@ async fn one(store: &SledStore, number: usize, paid: usize) {
     if paid == 0 || !number.is_multiple_of(paid) {
         return;
     }
-    let reference = format!("provider-{name}");
+    let reference = format!("vendor-{name}");
     for step in [
         open(&name, "sandbox-test"),
         started(&name, &reference),
-        report_step(&name, report(&reference, ProviderStatus::Completed)),
+        news(&name, report(&reference, ProviderStatus::Completed)),
     ] {
         store.step(about.clone(), step, None, at).await.unwrap();
     }
 }
 
-fn print_step(what: &str, began: Instant, more: &str) {
+fn told(what: &str, began: Instant, more: &str) {
     println!("{what:8} {:8.2} s  {more}", began.elapsed().as_secs_f64());
 }

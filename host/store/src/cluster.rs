@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_differs_between_two_nodes_is_reported_and_nothing_of_what_one_does_not_report() {
+    fn what_differs_between_two_nodes_is_told_and_nothing_of_what_one_does_not_tell() {
         let info = |version: &str, configuration: &str, modules: &str| NodeInfo {
             version: version.into(),
             configuration: configuration.into(),

@@ -114,7 +114,7 @@ pub trait Connects: Send + Sync {
 }
 
 /// A connection, in the form for the audit log.
-pub(crate) fn audit_text(connection: &ShopConnection) -> String {
+pub(crate) fn told(connection: &ShopConnection) -> String {
     serde_json::json!({
         "key_id": connection.key.to_string(),
         "webhook_endpoint_id": connection.endpoint.to_string(),

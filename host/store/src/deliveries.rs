@@ -385,7 +385,7 @@ pub trait Deliveries: Send + Sync {
         at_most: usize,
     ) -> StoreFuture<'_, ClaimedDeliveries>;
     /// Releases claimed deliveries without an attempt.
-    fn release_deliveries(&self, deliveries: Vec<DeliveryId>) -> StoreFuture<'_, ()>;
+    fn give_back(&self, deliveries: Vec<DeliveryId>) -> StoreFuture<'_, ()>;
     /// Records an attempt and ends its lease. `disable` disables the endpoint in the same transaction.
     fn tried(
         &self,

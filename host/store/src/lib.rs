@@ -13,7 +13,6 @@ mod cluster;
 mod connects;
 pub mod copy;
 mod deliveries;
-mod figures;
 mod mark;
 mod modules;
 mod movements;
@@ -37,9 +36,8 @@ pub use crate::deliveries::{
     EndpointDeleted, EndpointReplaced, EndpointRotated, MISSED_MOST, MadeDue, Oldest, Pruned,
     Recovered, Redelivered, Swept, SwitchOff, TRIED_MOST, TriedOutcome,
 };
-pub use crate::figures::{PERIOD, PeriodFigures, StoredFigures};
 pub use crate::modules::{
-    MAX_STORED_VERSIONS, Proposal, SharedModules, SlotChange, SlotContent, SlotStage, TRIAL_CAUSE,
+    KEPT_VERSIONS, Proposal, SharedModules, SlotChange, SlotContent, SlotStage, TRIAL_CAUSE,
 };
 pub use crate::movements::{
     Booking, CLOSES_AFTER, ClockJump, LedgerState, MAX_CLOCK_STEP, MovementFilter, Movements,
@@ -78,7 +76,6 @@ use kassette_domain::merchant::Merchant;
 use kassette_domain::money::Money;
 use kassette_domain::movement::Movement;
 use kassette_domain::operator::Operator;
-use kassette_domain::operator::OperatorChange;
 use kassette_domain::order::Email;
 use kassette_domain::payment::{NewPayment, Origin, Payment, Request, RoutingDecision, Status};
 use kassette_domain::provider::Report;
@@ -183,9 +180,9 @@ pub enum RefundOrdered {
 
 /// Result of storing a callback whose reference no attempt had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CallbackStored {
+pub enum KeptCallback {
     /// Stored. A start that records the reference applies it.
-    Stored,
+    Kept,
     /// The reference is known now: apply the callback.
     Known(AttemptId),
     /// The account has too many stored callbacks. The provider should send it again.
@@ -233,16 +230,15 @@ pub enum Listed<T> {
     BadCursor,
 }
 
-/// A search key with a separate index. Keys that many payments may have name an environment, so that a search does
-/// not read the payments of the other one.
+/// A search key with a separate index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SearchKey {
     /// The payer's mailbox, regardless of case and of the part after `+`.
-    Email(Environment, Email),
+    Email(Email),
     /// The invoice amount.
-    Amount(Environment, Money),
+    Amount(Money),
     /// The last four digits of the payer's card or account, if the provider reported them.
-    LastFour(Environment, String),
+    LastFour(String),
     /// The provider's id of a dispute.
     Dispute(String),
     /// The reference that a reseller gave the payment.
@@ -263,40 +259,36 @@ impl FoundId {
 }
 
 impl SearchKey {
-    /// Whether the payment matches the key, as far as the key is about payments.
+    /// Whether the payment matches the key. True for keys of attempts.
     pub(crate) fn fits(&self, payment: &Payment) -> bool {
         match self {
-            Self::Email(environment, asked) => {
+            Self::Email(asked) => {
                 let email = payment.email.as_ref();
-                payment.environment == *environment
-                    && email.is_some_and(|email| email.mailbox() == asked.mailbox())
+                email.is_some_and(|email| email.mailbox() == asked.mailbox())
             }
-            Self::Amount(environment, due) => {
-                payment.environment == *environment && payment.due == *due
-            }
+            Self::Amount(due) => payment.due == *due,
             Self::ClientRef(text) => {
                 matches!(&payment.origin, Origin::Reseller { client_ref, .. } if client_ref.as_str() == text)
             }
-            Self::LastFour(environment, _) => payment.environment == *environment,
-            Self::Dispute(_) => true,
+            Self::LastFour(_) | Self::Dispute(_) => true,
         }
     }
 
     /// Whether an attempt matches the key. True for keys of payments.
     pub(crate) fn fits_attempt(&self, attempt: &Attempt) -> bool {
         match self {
-            Self::LastFour(_, digits) => attempt.particulars.last_four() == Some(digits),
+            Self::LastFour(digits) => attempt.particulars.last_four() == Some(digits),
             Self::Dispute(id) => {
                 let mut disputes = attempt.funds.disputes.iter();
                 disputes.any(|each| each.dispute.id == *id)
             }
-            Self::Email(..) | Self::Amount(..) | Self::ClientRef(_) => true,
+            Self::Email(_) | Self::Amount(_) | Self::ClientRef(_) => true,
         }
     }
 
     /// Whether the key is about attempts.
     pub(crate) const fn is_of_attempt(&self) -> bool {
-        matches!(self, Self::LastFour(..) | Self::Dispute(_))
+        matches!(self, Self::LastFour(_) | Self::Dispute(_))
     }
 }
 
@@ -437,7 +429,7 @@ pub trait Payments: Send + Sync {
     /// open item with the same key gets the new figures.
     fn unknown_money(&self, found: NewWork, movement: Movement, now: Time) -> StoreFuture<'_, ()>;
 
-    /// Adds an item about an account or a merchant to the work list. An open item with the same key gets the new figures.
+    /// Adds an item about an account to the work list. An open item with the same key gets the new figures.
     fn open_work(&self, found: NewWork, environment: Environment, now: Time)
     -> StoreFuture<'_, ()>;
 
@@ -451,7 +443,7 @@ pub trait Payments: Send + Sync {
         reference: String,
         report: Option<Report>,
         now: Time,
-    ) -> StoreFuture<'_, CallbackStored>;
+    ) -> StoreFuture<'_, KeptCallback>;
 
     /// Claims due payments in order of time: no other caller gets them before `lease` has passed or
     /// [`Step::Release`]. Empty only if there is nothing to claim. Each payment is claimed atomically, but
@@ -471,9 +463,6 @@ pub trait Payments: Send + Sync {
 
     /// Returns a payment with its attempts.
     fn aggregate(&self, about: About) -> StoreFuture<'_, Option<PaymentAggregate>>;
-
-    /// At most a few hundred payments with their attempts, in any order. Omits missing and unreadable payments.
-    fn aggregates(&self, payments: Vec<PaymentId>) -> StoreFuture<'_, Vec<PaymentAggregate>>;
 
     /// Returns the payment of a checkout token.
     fn by_checkout(&self, token: TokenHash) -> StoreFuture<'_, Option<PaymentAggregate>>;
@@ -620,17 +609,6 @@ pub trait Directory: Send + Sync {
     fn operator(&self, hash: TokenHash) -> StoreFuture<'_, Option<Operator>>;
     /// Lists operators, newest first.
     fn operators(&self, paging: Paging) -> StoreFuture<'_, Listed<Operator>>;
-    /// Returns an operator by id.
-    fn operator_by_id(&self, id: OperatorId) -> StoreFuture<'_, Option<Operator>>;
-    /// Changes an operator's role, sessions or questions. Returns the operator afterwards, `None` if it does not
-    /// exist or the change is not possible. Nothing is audited then.
-    fn change_operator(
-        &self,
-        id: OperatorId,
-        change: OperatorChange,
-        audited: Option<Audited>,
-        now: Time,
-    ) -> StoreFuture<'_, Option<Operator>>;
     /// Removes an operator. `None` if it does not exist.
     fn remove_operator(
         &self,
@@ -761,7 +739,6 @@ pub trait Store:
     + SharedModules
     + RoutingLog
     + Trials
-    + StoredFigures
     + Movements
     + 'static
 {
@@ -780,7 +757,6 @@ impl<T> Store for T where
         + SharedModules
         + RoutingLog
         + Trials
-        + StoredFigures
         + Movements
         + 'static
 {

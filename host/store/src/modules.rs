@@ -13,7 +13,7 @@ use kassette_domain::time::Time;
 use crate::StoreFuture;
 
 /// Number of stored versions per slot, because an attempt stays with the version that started it.
-pub const MAX_STORED_VERSIONS: usize = 8;
+pub const KEPT_VERSIONS: usize = 8;
 /// Cause of a version for a trial.
 pub const TRIAL_CAUSE: &str = "candidate";
 
@@ -94,7 +94,7 @@ pub trait SharedModules: Send + Sync {
         now: Time,
     ) -> StoreFuture<'_, u64>;
     /// Settled changes with a higher number, and proposals, in order of their numbers. For each slot these
-    /// are the last [`MAX_STORED_VERSIONS`] active versions, as many versions for trials, its last switch, and its
+    /// are the last [`KEPT_VERSIONS`] active versions, as many versions for trials, its last switch, and its
     /// trial.
     fn slot_changes(&self, after: u64) -> StoreFuture<'_, Vec<SlotChange>>;
     /// Bytes of a stored or proposed version.

@@ -13,7 +13,7 @@ use kassette_domain::reseller::Reseller;
 use serde_json::Value;
 
 const OPERATOR: &str = "its newest entry of the audit log says something else of the operator";
-const KEY: &str = "according to the audit log, the key was revoked";
+const KEY: &str = "the newest entry of the audit log about the key says that it was revoked";
 const APPROVAL: &str =
     "the newest entry of the audit log about its live approval says something else";
 const ROLLOUT: &str =
@@ -22,7 +22,7 @@ const DELEGATION: &str =
     "the newest entry of the audit log about the delegation says something else";
 const SWITCH: &str = "the newest entry of the audit log about the account says something else";
 /// Finding about a missing row.
-pub(crate) const GONE: &str = "it is missing, and according to the audit log it was not removed";
+pub(crate) const GONE: &str = "it is missing, and the audit log does not say that it was removed";
 
 /// The newest entries so far. Entries must be added in order.
 #[derive(Default)]

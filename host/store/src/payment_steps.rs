@@ -119,7 +119,7 @@ pub(crate) const fn refunder(
     }
 }
 
-/// Creates a work item. `payment` is `None` for money of an unknown payment, and for items about no payment.
+/// Creates a work item. `payment` is `None` for money of an unknown payment.
 pub(crate) fn work_item(
     new: &NewWork,
     payment: Option<&Payment>,
@@ -130,7 +130,7 @@ pub(crate) fn work_item(
         id,
         key: new.key.clone(),
         payment: payment.map(|payment| payment.id),
-        merchant: payment.map(|payment| payment.merchant).or(new.merchant),
+        merchant: payment.map(|payment| payment.merchant),
         order_id: payment.map(|payment| payment.order_id.as_str().to_owned()),
         environment,
         account: new.account.clone(),
@@ -167,7 +167,7 @@ pub(crate) fn decisions<'d>(
     let mut kept = Vec::new();
     for decision in decisions {
         if counters.decisions == MAX_DECISIONS {
-            tracing::warn!(payment.id = %payment, "a routing decision is not stored: the payment has too many");
+            tracing::warn!(payment.id = %payment, "a routing decision is not kept: there are too many");
             break;
         }
         kept.push((counters.decisions, decision));
@@ -190,7 +190,7 @@ pub(crate) fn transitions<'c>(
             MAX_IDLE_TRANSITIONS
         };
         if counters.transitions >= most {
-            tracing::warn!(payment.id = %payment, cause = %transition.cause, "an entry of the timeline is not stored: the payment has too many");
+            tracing::warn!(payment.id = %payment, cause = %transition.cause, "a line of the timeline is not kept: there are too many");
             continue;
         }
         kept.push((counters.transitions, transition));
@@ -230,7 +230,7 @@ pub(crate) fn events(
     change: &Change,
     now: Time,
 ) -> Result<Vec<(u16, Event)>, Fault> {
-    let mut stored = Vec::new();
+    let mut told = Vec::new();
     for new in &change.events {
         let most = if repeats(new.kind) {
             MAX_REPEATED_EVENTS
@@ -238,7 +238,7 @@ pub(crate) fn events(
             MAX_EVENTS
         };
         if counters.events >= most {
-            tracing::error!(payment.id = %payment, kind = new.kind.as_str(), "an event is not sent: the payment has too many");
+            tracing::error!(payment.id = %payment, kind = new.kind.as_str(), "an event is not told: the payment has too many");
             continue;
         }
         let event = Event {
@@ -251,10 +251,10 @@ pub(crate) fn events(
             subject: new.subject.clone().map(Box::new),
             short: short.clone(),
         };
-        stored.push((counters.events, event));
+        told.push((counters.events, event));
         counters.events += 1;
     }
-    Ok(stored)
+    Ok(told)
 }
 
 /// Finding about a contradiction between timeline, events and payment.
@@ -283,7 +283,7 @@ pub(crate) fn contradiction(
         .iter()
         .filter(|line| line.applied && line.from != line.to)
         .filter_map(|line| Some((EventType::of_transition(line.to)?, line.at)));
-    let reported = events
+    let told = events
         .iter()
         .filter(|event| {
             Status::ALL
@@ -291,13 +291,13 @@ pub(crate) fn contradiction(
                 .any(|status| EventType::of_transition(status) == Some(event.kind))
         })
         .map(|event| (event.kind, event.created_at));
-    if !moved.eq(reported) {
-        return Some("its events do not match its timeline");
+    if !moved.eq(told) {
+        return Some("its events are not those of its timeline");
     }
     let completed = events
         .iter()
         .filter(|event| event.kind == EventType::PaymentCompleted)
         .count();
     (completed != usize::from(payment.is_paid()))
-        .then_some("its number of completed events differs from its timeline")
+        .then_some("it was told as completed another number of times than it was")
 }

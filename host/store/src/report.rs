@@ -9,9 +9,9 @@ use kassette_domain::id::Slot;
 const MAX_FINDINGS: usize = 1000;
 
 /// Findings about rows that follow from others.
-pub(crate) const MISSING: &str = "it is missing, but the row that it refers to exists";
-pub(crate) const UNREFERENCED: &str =
-    "no row needs it: the row that it refers to is missing or damaged";
+pub(crate) const MISSING: &str = "it is missing: what it leads to is there";
+pub(crate) const STRAY: &str =
+    "nothing that is there needs it: what it led to is missing or damaged";
 pub(crate) const ELSEWHERE: &str = "it leads elsewhere than it should";
 
 /// A problem of a store.

@@ -151,7 +151,7 @@ pub(crate) fn declined(invitation: &Invitation) -> Audited {
     Audited {
         operator: SYSTEM.into(),
         operator_id: None,
-        actor: "the holder of the invitation's address".into(),
+        actor: "whoever holds the invitation's address".into(),
         reason: None,
         action: "invitation.decline".into(),
         object: format!(
@@ -163,7 +163,7 @@ pub(crate) fn declined(invitation: &Invitation) -> Audited {
     }
 }
 
-/// Audit line about an accepted invitation. [`kassette_domain::delegation::audit_entry`] sets the other fields.
+/// Audit line about an accepted invitation. [`kassette_domain::delegation::told`] sets the other fields.
 pub(crate) fn accepted_by(merchant: MerchantId, invitation: InvitationId) -> Audited {
     Audited {
         operator: SYSTEM.into(),

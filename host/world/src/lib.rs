@@ -1,4 +1,4 @@
-//! Native test environment for a provider module: a simulator of its provider, and a host with real HTTP requests,
+//! Native test environment for a provider module: a simulator of its vendor, and a host with real HTTP requests,
 //! secrets, tokens and callbacks.
 //!
 //! A module is tested against its simulator with plain `cargo test`, without compiling it to WebAssembly: it runs
@@ -59,7 +59,7 @@ pub const BEGIN_MS: u64 = 1_800_000_000_000;
 /// Maximum time to wait for a callback.
 const CALLBACK_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A simulated account of one provider, and the provider module for it.
+/// A simulated account of one vendor, and the provider module for it.
 pub struct World<P> {
     pub sim: Sim,
     module: &'static str,
@@ -202,7 +202,7 @@ impl<P: Provider> World<P> {
         )
     }
 
-    /// Restarts the provider. It keeps its books and loses its tokens.
+    /// Restarts the vendor. It keeps its books and loses its tokens.
     pub fn restart(&mut self) {
         let placeholder = tempfile::tempdir().unwrap();
         let begin = |folder: &Path| {
@@ -368,7 +368,7 @@ impl<P: Provider> World<P> {
     ///
     /// # Errors
     /// The error of the module.
-    pub fn request_refund(&self, paid: &Paid, order: &Order) -> Result<Given, RefundFailure> {
+    pub fn give_back(&self, paid: &Paid, order: &Order) -> Result<Given, RefundFailure> {
         self.within(|| P::refund(self.account(), paid.clone(), order.clone()))
     }
 
@@ -443,7 +443,7 @@ impl<P: Provider> World<P> {
         self.sim.clock_moved();
     }
 
-    /// Advances the clock to the time at which the provider confirms or rejects pending requests. Does nothing if it
+    /// Advances the clock to the time at which the vendor confirms or rejects pending requests. Does nothing if it
     /// has none.
     pub fn confirm(&self) {
         if let Some(at) = self.sim.confirms_at(&self.id).unwrap() {
@@ -475,7 +475,7 @@ impl<P: Provider> World<P> {
         self.submit(started, &[("outcome", "refund"), ("amount", amount)])
     }
 
-    /// URL of the provider's page for the payer.
+    /// URL of the vendor's page for the payer.
     pub fn page<'a>(&self, started: &'a Open) -> &'a str {
         match &started.action {
             Action::Redirect(page) => page,
@@ -499,19 +499,19 @@ impl<P: Provider> World<P> {
         (answer.status().as_u16(), location)
     }
 
-    /// Runs an action of the simulator, such as a refund in the provider's dashboard.
-    pub fn run_at_provider<T>(&self, act: impl Future<Output = T>) -> T {
+    /// Runs an action of the simulator, such as a refund in the vendor's dashboard.
+    pub fn at_the_vendor<T>(&self, act: impl Future<Output = T>) -> T {
         self.runtime.block_on(act)
     }
 
-    /// Refunds a part of a payment, in minor units, like a person in the provider's dashboard. Returns the refund's
+    /// Refunds a part of a payment, in minor units, like a person in the vendor's dashboard. Returns the refund's
     /// id.
     pub fn refund_part(&self, started: &Open, amount: u64) -> String {
         let refunded = self.sim.refund_part(&self.id, &started.reference, amount);
         self.runtime.block_on(refunded).unwrap()
     }
 
-    /// Waits for a callback and answers it with 200. First advances the clock so that the provider confirms pending
+    /// Waits for a callback and answers it with 200. First advances the clock so that the vendor confirms pending
     /// requests at once.
     pub fn next_callback(&self) -> CallbackRequest {
         self.confirm();

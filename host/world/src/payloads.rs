@@ -349,11 +349,11 @@ pub fn callback_reading(reply: &Result<CallbackReply, CallbackFailure>) -> Strin
             Subject::Attempt(id) if id == ATTEMPT => "",
             Subject::Attempt(id) | Subject::Reference(id) => id,
         };
-        let reported = match &notice.report {
+        let told = match &notice.report {
             None => "ask".into(),
             Some(report) => reading(report),
         };
-        format!("{reported} {about}").trim().to_owned()
+        format!("{told} {about}").trim().to_owned()
     });
     let status = reply.status.to_string();
     std::iter::once(status)
@@ -416,23 +416,23 @@ fn reading(report: &Report) -> String {
         Settlement::Failed => " not-settled",
     };
     let received = &report.received;
-    let mut reported = format!(
+    let mut told = format!(
         "{status}{settlement} {} {}",
         decimal(received.amount),
         received.currency
     );
     if report.given_back > 0 {
-        reported += &format!(", given back {}", decimal(report.given_back));
+        told += &format!(", given back {}", decimal(report.given_back));
     }
     for capture in &report.particulars.captures {
         if capture.reversed {
             let amount = decimal(capture.amount);
-            reported += &format!(", capture {} {amount} reversed", capture.id);
+            told += &format!(", capture {} {amount} reversed", capture.id);
         }
     }
     for refund in &report.particulars.refunds {
         let (amount, state) = (decimal(refund.amount), refund_state(refund.state));
-        reported += &format!(", refund {} {amount} {state}", refund.id);
+        told += &format!(", refund {} {amount} {state}", refund.id);
     }
     for dispute in &report.particulars.disputes {
         let state = match dispute.state {
@@ -445,15 +445,15 @@ fn reading(report: &Report) -> String {
             DisputeKind::Inquiry => "inquiry",
             DisputeKind::Dispute => "dispute",
         };
-        reported += &format!(", {kind} {} {amount} {state}", dispute.id);
+        told += &format!(", {kind} {} {amount} {state}", dispute.id);
         if dispute.withdrawn > 0 {
-            reported += &format!(" with {} withdrawn", decimal(dispute.withdrawn));
+            told += &format!(" with {} withdrawn", decimal(dispute.withdrawn));
         }
     }
     for sentence in &report.particulars.unreadable {
-        reported += &format!(", unreadable: {sentence}");
+        told += &format!(", unreadable: {sentence}");
     }
-    reported
+    told
 }
 
 fn refund_state(state: RefundState) -> &'static str {

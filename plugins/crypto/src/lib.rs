@@ -1,4 +1,4 @@
-//! Cryptocurrencies: any invoice currency, paid on a chain at the provider's rate.
+//! Cryptocurrencies: any invoice currency, paid on a chain at the vendor's rate.
 //!
 //! | Rule | Source |
 //! |---|---|

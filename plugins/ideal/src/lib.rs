@@ -68,7 +68,7 @@ impl Method for Ideal {
                 .or("false"),
             SettingSpec::optional(
                 "wero-accounts",
-                "The accounts that have moved, if wero is set; the others accept only payers in NL",
+                "Which accounts are, where wero is set; the others take payers in NL alone",
             )
             .form(SettingForm::Accounts)
             .or("all"),

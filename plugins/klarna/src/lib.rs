@@ -3,7 +3,7 @@
 //! | Rule | Source |
 //! |---|---|
 //! | A market takes its local currency only | "Purchase country, locale, and currency", Klarna Docs, <https://docs.klarna.com/klarna-payments/in-depth-knowledge/puchase-countries-currencies-locales/>; HUF and MXN in "Supported settlement currencies", Klarna Docs |
-//! | From 1.00 EUR or its equivalent; largest payment by market | "Klarna", Mollie documentation, <https://docs.mollie.com/docs/klarna> (secondary: another provider's; Klarna names no figures) |
+//! | From 1.00 EUR or its equivalent; largest payment by market | "Klarna", Mollie documentation, <https://docs.mollie.com/docs/klarna> (secondary: another vendor's; Klarna names no figures) |
 //!
 //! Only Klarna ties the payer's country to the currency: a payer in Germany pays in EUR and not in SEK, even
 //! though Klarna supports both. If the country is unknown, only the currency decides, with the largest limit of

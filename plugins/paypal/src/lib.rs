@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn currencies_off_the_providers_list_are_refused() {
+    fn currencies_off_the_vendors_list_are_refused() {
         for currency in ["INR", "AED", "ZAR", "RON"] {
             assert_eq!(
                 ground(context(currency, None)),

@@ -45,7 +45,7 @@ impl Method for Revolut {
             .or("true"),
             SettingSpec::optional(
                 "wallet-only-accounts",
-                "Accounts without guest cards: only for payers of the home markets",
+                "Accounts without guest cards: for payers of the home markets alone",
             )
             .form(SettingForm::Accounts)
             .or("none"),
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn currencies_off_the_providers_list_are_refused() {
+    fn currencies_off_the_vendors_list_are_refused() {
         for currency in ["INR", "BRL", "PHP", "MXN"] {
             assert_eq!(
                 ground(context(currency, None)),

@@ -240,7 +240,7 @@ impl Reader<'_> {
     }
 
     /// Consumes a byte if it is the next one. Returns whether it was.
-    fn consume(&mut self, byte: u8) -> bool {
+    fn take(&mut self, byte: u8) -> bool {
         let there = self.peek() == Some(byte);
         self.at += usize::from(there);
         there
@@ -270,16 +270,16 @@ impl Reader<'_> {
         self.at += 1;
         let mut items = Vec::new();
         self.space();
-        if self.consume(b']') {
+        if self.take(b']') {
             return Some(Json::List(items));
         }
         loop {
             items.push(self.value(deeper)?);
             self.space();
-            if self.consume(b']') {
+            if self.take(b']') {
                 return Some(Json::List(items));
             }
-            if !self.consume(b',') {
+            if !self.take(b',') {
                 return None;
             }
         }
@@ -289,14 +289,14 @@ impl Reader<'_> {
         self.at += 1;
         let mut fields: Vec<(String, Json)> = Vec::new();
         self.space();
-        if self.consume(b'}') {
+        if self.take(b'}') {
             return Some(Json::Object(fields));
         }
         loop {
             self.space();
             let name = self.string()?;
             self.space();
-            if !self.consume(b':') {
+            if !self.take(b':') {
                 return None;
             }
             let value = self.value(deeper)?;
@@ -305,10 +305,10 @@ impl Reader<'_> {
                 None => fields.push((name, value)),
             }
             self.space();
-            if self.consume(b'}') {
+            if self.take(b'}') {
                 return Some(Json::Object(fields));
             }
-            if !self.consume(b',') {
+            if !self.take(b',') {
                 return None;
             }
         }
@@ -324,23 +324,23 @@ impl Reader<'_> {
 
     fn number(&mut self) -> Option<Json> {
         let from = self.at;
-        self.consume(b'-');
+        self.take(b'-');
         // A leading zero must be the only digit.
-        if !self.consume(b'0') {
+        if !self.take(b'0') {
             self.digits()?;
         }
-        if self.consume(b'.') {
+        if self.take(b'.') {
             self.digits()?;
         }
-        if self.consume(b'e') || self.consume(b'E') {
-            let _signed = self.consume(b'+') || self.consume(b'-');
+        if self.take(b'e') || self.take(b'E') {
+            let _signed = self.take(b'+') || self.take(b'-');
             self.digits()?;
         }
         Some(Json::Number(self.text.get(from..self.at)?.to_owned()))
     }
 
     fn string(&mut self) -> Option<String> {
-        if !self.consume(b'"') {
+        if !self.take(b'"') {
             return None;
         }
         let mut string = String::new();
@@ -350,10 +350,10 @@ impl Reader<'_> {
                 self.at += 1;
             }
             string.push_str(self.text.get(from..self.at)?);
-            if self.consume(b'"') {
+            if self.take(b'"') {
                 return Some(string);
             }
-            if !self.consume(b'\\') {
+            if !self.take(b'\\') {
                 return None;
             }
             string.push(self.escape()?);
@@ -383,7 +383,7 @@ impl Reader<'_> {
             return Some(char::from_u32(first).unwrap_or(char::REPLACEMENT_CHARACTER));
         }
         let after_first = self.at;
-        if self.consume(b'\\') && self.consume(b'u') {
+        if self.take(b'\\') && self.take(b'u') {
             let second = self.unit()?;
             if let Some(low) = second.checked_sub(0xdc00).filter(|low| *low < 0x400) {
                 return char::from_u32(0x1_0000 + ((first - 0xd800) << 10) + low);

@@ -68,12 +68,12 @@ pub trait Provider {
 
     /// Refunds money; `refunds.refund` in the WIT. The host only calls it within the terms.
     fn refund(_account: Account, _paid: Paid, _order: Order) -> Result<Given, RefundFailure> {
-        Err(RefundFailure::Unavailable(NO_REFUNDS.to_owned()))
+        Err(RefundFailure::Unavailable(GIVES_NOTHING_BACK.to_owned()))
     }
 
     /// Queries the status of a refund; `refunds.query` in the WIT.
     fn query_refund(_account: Account, _paid: Paid, _order: Order) -> Result<Given, QueryFailure> {
-        Err(QueryFailure::Unavailable(NO_REFUNDS.to_owned()))
+        Err(QueryFailure::Unavailable(GIVES_NOTHING_BACK.to_owned()))
     }
 
     /// Ensures that the payer can no longer claim a refund; `refunds.cancel` in the WIT. By default calls
@@ -84,7 +84,7 @@ pub trait Provider {
 }
 
 /// Used with `Unavailable`: another version of the module may have made the refund, so nothing is certain.
-const NO_REFUNDS: &str = "this module gives nothing back";
+const GIVES_NOTHING_BACK: &str = "this module gives nothing back";
 
 /// Exports of a component for a [`Provider`].
 #[doc(hidden)]

@@ -84,7 +84,7 @@ pub fn check_settings(settings: &[Setting]) -> Result<(), String> {
         .zip(maximum)
         .is_some_and(|(least, most)| least > most)
     {
-        return Err("minimum-usd is above maximum-usd: no payment would be accepted".into());
+        return Err("minimum-usd is above maximum-usd: no payment would be taken".into());
     }
     if settings::text(settings, "blocked-countries") == Some("any") {
         return Err("blocked-countries lists countries; to refuse every payer, disable the method in the merchants' policies".into());

@@ -13,7 +13,7 @@
 //! }
 //!
 //! let request = Request {
-//!     verb: Verb::Get, url: "https://provider.example/tea".into(),
+//!     verb: Verb::Get, url: "https://vendor.example/tea".into(),
 //!     headers: vec![], credentials: vec![], body: vec![], keep: None,
 //! };
 //! let answer = testing::with_host(Teapot, || http::send(&request));

@@ -118,7 +118,7 @@ pub(crate) mod tests {
     }
 
     /// Reports from a notification with these items.
-    pub(crate) fn reports_from_items(account: &Account, items: &[Value]) -> Vec<Report> {
+    pub(crate) fn heard(account: &Account, items: &[Value]) -> Vec<Report> {
         let answer = with_host(Keyed, || read(account, &incoming(items))).unwrap();
         assert_eq!((answer.status, answer.body.as_str()), (200, "[accepted]"));
         let report = |notice: Notice| {
@@ -129,13 +129,8 @@ pub(crate) mod tests {
     }
 
     /// Reports from an event about the test attempt.
-    pub(crate) fn reports_from_event(
-        event: &str,
-        success: bool,
-        original: &str,
-        extra: Value,
-    ) -> Vec<Report> {
-        reports_from_items(&account(), &[signed_item(event, success, original, extra)])
+    pub(crate) fn told(event: &str, success: bool, original: &str, extra: Value) -> Vec<Report> {
+        heard(&account(), &[signed_item(event, success, original, extra)])
     }
 
     #[test]
@@ -147,26 +142,18 @@ pub(crate) mod tests {
             ("MANUAL_REVIEW_ACCEPT", true),
             ("SOMETHING_NEW", true),
         ] {
-            assert_eq!(
-                reports_from_event(event, success, "", json!({})),
-                [],
-                "{event}"
-            );
+            assert_eq!(told(event, success, "", json!({})), [], "{event}");
         }
         let upper = "A".repeat(32);
         for reference in ["order-1", "shop:123", "a:b:c", &upper] {
             let theirs = item_of(reference, "AUTHORISATION", true, "", json!({}));
             let ours = signed_item("CAPTURE", true, "882617898204183A", json!({}));
-            assert_eq!(
-                reports_from_items(&account(), &[theirs, ours]).len(),
-                1,
-                "{reference}"
-            );
+            assert_eq!(heard(&account(), &[theirs, ours]).len(), 1, "{reference}");
         }
     }
 
     #[test]
-    fn callback_without_an_amount_is_acknowledged() {
+    fn news_without_an_amount_is_acknowledged() {
         let mut item = signed_item("REPORT_AVAILABLE", true, "", json!({}));
         let fields = item["NotificationRequestItem"].as_object_mut().unwrap();
         fields.remove("amount");
@@ -174,7 +161,7 @@ pub(crate) mod tests {
         let sign = || secrets::sign(HMAC_KEY, Algorithm::HmacSha256, code.as_bytes());
         let signature = encode::base64(&with_host(Keyed, sign).unwrap());
         item["NotificationRequestItem"]["additionalData"]["hmacSignature"] = json!(signature);
-        assert_eq!(reports_from_items(&account(), &[item]), []);
+        assert_eq!(heard(&account(), &[item]), []);
     }
 
     #[test]
@@ -223,11 +210,8 @@ pub(crate) mod tests {
         fields["merchantReference"] = json!("");
         fields["pspReference"] = json!("settlement_report.csv");
         let signed = signed_item("CAPTURE", true, "882617898204183A", json!({}));
-        assert_eq!(
-            reports_from_items(&account(), &[report.clone(), signed]).len(),
-            1
-        );
-        assert_eq!(reports_from_items(&account(), &[report]), []);
+        assert_eq!(heard(&account(), &[report.clone(), signed]).len(), 1);
+        assert_eq!(heard(&account(), &[report]), []);
         // An unsigned item about an attempt of this gateway only makes the host query.
         let mut expire = signed_item("EXPIRE", true, "882617898204183A", json!({}));
         expire["NotificationRequestItem"]["additionalData"] = Value::Null;

@@ -24,9 +24,7 @@ pub(crate) fn notices(account: &Account, item: &Item) -> Result<Vec<Notice>, Cal
         return Ok(Vec::new());
     };
     if item.event == "AUTHORISATION" && !item.success {
-        return Ok(vec![notice(refusal::report_refusal(
-            account, item, &payment,
-        )?)]);
+        return Ok(vec![notice(refusal::heard(account, item, &payment)?)]);
     }
     Ok(reports(item, &payment)
         .into_iter()
@@ -124,7 +122,7 @@ fn authorised(item: &Item, payment: &Payment) -> Vec<Report> {
 /// Reports a refund. Success and failure of one refund have the same id, so that partial refunds add up and failed
 /// refunds no longer count.
 fn refund(item: &Item, payment: &Payment, state: RefundState) -> Report {
-    let mut report = payment.without_status_change(&item.event);
+    let mut report = payment.beside(&item.event);
     report.particulars.refunds = vec![Refund {
         id: own_id(item, payment),
         order_id: item.order.clone(),
@@ -139,7 +137,7 @@ fn refund(item: &Item, payment: &Payment, state: RefundState) -> Report {
 /// Reports a dispute. All events of one dispute have the same id.
 fn dispute(item: &Item, payment: &Payment, state: DisputeState) -> Report {
     let mut report = match state {
-        DisputeState::Won => payment.without_status_change(&item.event),
+        DisputeState::Won => payment.beside(&item.event),
         DisputeState::Open | DisputeState::Lost => payment.review(&item.event),
     };
     let amount = payment.amount.amount;
@@ -182,7 +180,7 @@ fn with_capture(mut report: Report, id: &str, item: &Item, payment: &Payment) ->
 
 /// Reports the issuer's early fraud warning; the money is not claimed back yet.
 fn warned(item: &Item, payment: &Payment) -> Report {
-    let mut report = payment.without_status_change(&item.event);
+    let mut report = payment.beside(&item.event);
     let reason = item.hints.reason.clone();
     report.particulars.fraud_warning = Some(reason.unwrap_or_else(|| item.event.clone()));
     report
@@ -196,19 +194,19 @@ fn own_id(item: &Item, payment: &Payment) -> String {
 
 /// Adds the details that all events share.
 fn particular(item: &Item, mut report: Report) -> Report {
-    let reported = &mut report.particulars;
-    reported.provider_status = Some(item.event.clone());
+    let told = &mut report.particulars;
+    told.provider_status = Some(item.event.clone());
     if !item.original.is_empty() && is_plain(&item.psp_reference) {
-        reported.references.push(item.psp_reference.clone());
+        told.references.push(item.psp_reference.clone());
     }
     match item.event.as_str() {
-        "AUTHORISATION" => reported.instrument.clone_from(&item.hints.instrument),
-        "CAPTURE" if item.success => reported.captured_at = item.hints.at,
+        "AUTHORISATION" => told.instrument.clone_from(&item.hints.instrument),
+        "CAPTURE" if item.success => told.captured_at = item.hints.at,
         _ => {}
     }
     // Only for failures: the reason of an authorized card contains its digits.
     if !item.success || item.event.ends_with("_FAILED") {
-        reported.reason.clone_from(&item.hints.reason);
+        told.reason.clone_from(&item.hints.reason);
     }
     report
 }
@@ -216,7 +214,7 @@ fn particular(item: &Item, mut report: Report) -> Report {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::callback::tests::{reports_from_event, reports_from_items};
+    use crate::callback::tests::{heard, told};
     use crate::notification::tests::{ATTEMPT, item_of, signed_item};
     use crate::tests::account;
     use kassette_plugin::provider::{Settlement, Status};
@@ -228,7 +226,7 @@ mod tests {
     const OWN: &str = "993617898204183D";
 
     fn one(event: &str, success: bool, extra: Value) -> Report {
-        let reports = reports_from_event(event, success, PAYMENT, extra);
+        let reports = told(event, success, PAYMENT, extra);
         let [report] = reports.as_slice() else {
             panic!("one report of {event}")
         };
@@ -291,8 +289,7 @@ mod tests {
 
     #[test]
     fn an_authorisation_is_not_a_capture() {
-        let reports =
-            reports_from_event("AUTHORISATION", true, "", json!({ "cardSummary": "4242" }));
+        let reports = told("AUTHORISATION", true, "", json!({ "cardSummary": "4242" }));
         let [report] = reports.as_slice() else {
             panic!("one report")
         };
@@ -304,12 +301,12 @@ mod tests {
                 "993617898204183D/4990EUR/authorised"
             )
         );
-        let reported = &report.particulars;
-        assert_eq!(reported.instrument.as_deref(), Some("visa 4242"));
-        assert_eq!(reported.authorised_at, Some(1_800_000_000_000));
-        assert_eq!(reported.captured_at, None);
+        let told = &report.particulars;
+        assert_eq!(told.instrument.as_deref(), Some("visa 4242"));
+        assert_eq!(told.authorised_at, Some(1_800_000_000_000));
+        assert_eq!(told.captured_at, None);
         assert_eq!(
-            reported.capture_before,
+            told.capture_before,
             Some(1_800_000_000_000 + 28 * 86_400_000)
         );
     }
@@ -318,16 +315,16 @@ mod tests {
     fn what_takes_the_money_at_once_is_captured_when_it_is_authorised() {
         let mut item = signed_item("AUTHORISATION", true, "", json!({}));
         item["NotificationRequestItem"]["paymentMethod"] = json!("ideal");
-        let reports = reports_from_items(&account(), &[item]);
-        let reported = &reports.first().unwrap().particulars;
-        assert_eq!(reported.captured_at, Some(1_800_000_000_000));
-        assert_eq!(reported.capture_before, None);
+        let reports = heard(&account(), &[item]);
+        let told = &reports.first().unwrap().particulars;
+        assert_eq!(told.captured_at, Some(1_800_000_000_000));
+        assert_eq!(told.capture_before, None);
     }
 
     #[test]
     fn manual_review_goes_before_the_capture_and_forgets_no_authorisation() {
         let extra = json!({ "fraudManualReview": "true" });
-        let reports = reports_from_event("AUTHORISATION", true, "", extra);
+        let reports = told("AUTHORISATION", true, "", extra);
         let statuses: Vec<Status> = reports.iter().map(|report| report.status).collect();
         assert_eq!(statuses, [Status::Review, Status::Processing]);
         let last = reports.last().unwrap();
@@ -338,7 +335,7 @@ mod tests {
     fn a_refused_capture_is_for_a_person_while_its_authorisation_stands() {
         let mut item = signed_item("CAPTURE", false, PAYMENT, json!({}));
         item["NotificationRequestItem"]["reason"] = json!("Capture not allowed");
-        let reports = reports_from_items(&account(), &[item]);
+        let reports = heard(&account(), &[item]);
         let [report] = reports.as_slice() else {
             panic!("one report")
         };
@@ -370,11 +367,11 @@ mod tests {
     }
 
     #[test]
-    fn a_refund_of_ours_is_reported_by_its_order_and_any_other_by_none() {
+    fn a_refund_of_ours_is_told_by_its_order_and_any_other_by_none() {
         let order = "000000000000000000000000000000aa";
         let named = |reference: &str| {
             let item = item_of(reference, "REFUND", true, PAYMENT, json!({}));
-            let report = reports_from_items(&account(), &[item]).pop();
+            let report = heard(&account(), &[item]).pop();
             report.map(|report| report.particulars.refunds[0].order_id.clone())
         };
         let ours = named(&format!("{ATTEMPT}-{order}"));
@@ -415,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_cancel_or_refund_did_is_reported_or_checked() {
+    fn what_a_cancel_or_refund_did_is_told_or_looked_at() {
         for (action, status, refunds) in [
             (json!("cancel"), Status::Cancelled, 0),
             (json!("refund"), Status::Pending, 1),

@@ -18,7 +18,7 @@ use crate::{api, payment};
 const UNDER_WAY_MS: u64 = 60 * 60_000;
 /// Time to wait for the AUTHORISATION of a completed link before the link's status counts as proof, in
 /// milliseconds.
-const NOTIFICATION_WAIT_MS: u64 = 2 * 60_000;
+const NEWS_MS: u64 = 2 * 60_000;
 
 /// Reports the status of a link.
 pub(crate) fn query(
@@ -93,11 +93,9 @@ fn of_link(link: Link, purpose: QueryPurpose, now: u64) -> Report {
         LinkStatus::Active => report(link, Status::Pending, 0, "link active"),
         LinkStatus::Pending => report(link, Status::Pending, 0, "link paymentPending"),
         LinkStatus::Unknown => report(link, Status::Pending, 0, "link of an unknown status"),
-        LinkStatus::Completed
-            if over(link.updated_at.or(link.expires_at), NOTIFICATION_WAIT_MS) =>
-        {
+        LinkStatus::Completed if over(link.updated_at.or(link.expires_at), NEWS_MS) => {
             let received = link.due.amount;
-            let detail = "link completed, its AUTHORISATION did not arrive yet";
+            let detail = "link completed, its AUTHORISATION has not come";
             Report {
                 settlement: Settlement::Confirmed,
                 ..report(link, Status::Completed, received, detail)
@@ -116,7 +114,7 @@ fn of_link(link: Link, purpose: QueryPurpose, now: u64) -> Report {
             report(link, status, 0, "link expired")
         }
         LinkStatus::Expired => {
-            let detail = "link expired, a payment that started before may still arrive";
+            let detail = "link expired, a payment begun before may come";
             report(link, Status::Pending, 0, detail)
         }
     }
@@ -150,17 +148,17 @@ fn report(link: Link, status: Status, received: u64, detail: &str) -> Report {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::tests::link_json;
+    use crate::wire::tests::told;
 
     /// Expiry of the sample link.
     const END: u64 = 1_800_000_000_000;
 
     fn link(status: &str, updated: Option<&str>) -> Link {
-        let mut reported = link_json(status);
+        let mut told = told(status);
         if let Some(updated) = updated {
-            reported["updatedAt"] = updated.into();
+            told["updatedAt"] = updated.into();
         }
-        wire::link(reported.to_string().as_bytes()).unwrap()
+        wire::link(told.to_string().as_bytes()).unwrap()
     }
 
     #[test]
@@ -205,19 +203,11 @@ mod tests {
     }
 
     #[test]
-    fn a_paid_links_own_word_is_taken_where_no_report_comes() {
+    fn a_paid_links_own_word_is_taken_where_no_news_comes() {
         for (status, updated) in [("completed", None), ("paid", Some("2027-01-15T08:00:00Z"))] {
-            let soon = of_link(
-                link(status, updated),
-                QueryPurpose::Sync,
-                END + NOTIFICATION_WAIT_MS - 1,
-            );
+            let soon = of_link(link(status, updated), QueryPurpose::Sync, END + NEWS_MS - 1);
             assert_eq!((soon.status, soon.received.amount), (Status::Processing, 0));
-            let late = of_link(
-                link(status, updated),
-                QueryPurpose::Sync,
-                END + NOTIFICATION_WAIT_MS,
-            );
+            let late = of_link(link(status, updated), QueryPurpose::Sync, END + NEWS_MS);
             assert_eq!(
                 (late.status, late.settlement, late.received.amount),
                 (Status::Completed, Settlement::Confirmed, 4990)

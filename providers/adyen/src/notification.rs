@@ -271,9 +271,9 @@ pub(crate) mod tests {
     #[test]
     fn an_item_is_read_with_what_is_signed_and_what_is_not() {
         let extra = json!({ "paymentLinkId": "PL1", "fraudManualReview": "true" });
-        let mut reported = signed_item("AUTHORISATION", true, "", extra);
-        reported["NotificationRequestItem"]["reason"] = json!("033899:1111:03/2030");
-        let item = read_signed(&reported);
+        let mut told = signed_item("AUTHORISATION", true, "", extra);
+        told["NotificationRequestItem"]["reason"] = json!("033899:1111:03/2030");
+        let item = read_signed(&told);
         assert_eq!(item.amount.map(|money| money.amount), Some(4990));
         assert!(item.success && item.hints.manual_review);
         assert_eq!(item.hints.link.as_deref(), Some("PL1"));
@@ -282,11 +282,11 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_long_word_is_cut_and_no_whole_card_number_is_reported() {
+    fn a_long_word_is_cut_and_no_whole_card_number_is_told() {
         let extra = json!({ "cardSummary": "4111111111111111" });
-        let mut reported = signed_item("AUTHORISATION", false, "", extra);
-        reported["NotificationRequestItem"]["reason"] = json!("é".repeat(60));
-        let hints = read_signed(&reported).hints;
+        let mut told = signed_item("AUTHORISATION", false, "", extra);
+        told["NotificationRequestItem"]["reason"] = json!("é".repeat(60));
+        let hints = read_signed(&told).hints;
         assert_eq!(hints.instrument, None);
         assert_eq!(hints.reason.map(|reason| reason.len()), Some(64));
     }

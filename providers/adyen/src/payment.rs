@@ -21,9 +21,7 @@ pub(crate) fn query(
     let mut report = match (&payment.stage, purpose) {
         (Stage::Captured, _) => payment.captured("CAPTURE"),
         (Stage::Cancelled, _) => payment.cancelled("cancelled"),
-        (Stage::Noted, _) => {
-            payment.without_status_change("only notifications report more about this payment")
-        }
+        (Stage::Noted, _) => payment.beside("notifications alone tell more of this payment"),
         (Stage::Authorised(_) | Stage::Refused(_), _) if !by_us => {
             payment.captured("AUTHORISATION of a method that takes the money at once")
         }
@@ -195,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_noted_next_to_a_payment_ends_nothing() {
+    fn what_was_noted_beside_a_payment_ends_nothing() {
         for purpose in [
             QueryPurpose::Capture,
             QueryPurpose::Sync,

@@ -137,7 +137,7 @@ impl Payment {
     }
 
     /// Reports an event that does not change the payment's status.
-    pub(crate) fn without_status_change(&self, detail: &str) -> Report {
+    pub(crate) fn beside(&self, detail: &str) -> Report {
         self.at(Stage::Noted).report(Status::Pending, 0, detail)
     }
 

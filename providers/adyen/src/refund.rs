@@ -35,11 +35,11 @@ pub(crate) fn refund(
     }
     if account.now >= order.asked_at.saturating_add(KEY_LIFE_MS) {
         return Err(RefundFailure::Uncertain(
-            "too old to be repeated: check in the Customer Area whether it was made".into(),
+            "too old to be repeated: look in the Customer Area whether it was made".into(),
         ));
     }
     let Some(payment) = payment(paid) else {
-        let why = "the payment's psp reference is not known yet";
+        let why = "the payment's psp reference is not told yet";
         return Err(RefundFailure::Unavailable(why.into()));
     };
     let path = format!("/payments/{payment}/refunds");
@@ -57,7 +57,7 @@ pub(crate) fn refund(
 pub(crate) fn query(account: &Account, paid: &Paid, order: &Order) -> Result<Given, QueryFailure> {
     if order.reference.is_some() {
         return Err(QueryFailure::Unavailable(
-            "only notifications report the outcome of a refund".into(),
+            "notifications alone tell what becomes of a refund".into(),
         ));
     }
     refund(account, paid, order).map_err(|failure| match failure {
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn the_payment_is_found_among_everything_that_was_reported() {
+    fn the_payment_is_found_among_everything_that_was_told() {
         let captured = "993617898204183D/4990EUR/captured";
         for known in [
             &[captured][..],
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn attempt_and_order_are_the_reference_and_klarna_is_sent_what_for() {
+    fn attempt_and_order_are_the_reference_and_klarna_is_told_what_for() {
         let body = |method| -> Value {
             let body = body(&account(), &paid(method, &["x"]), &order());
             serde_json::from_str(&body.to_string()).unwrap()
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_surely_refunded_nothing_is_refused() {
+    fn only_what_surely_gave_nothing_back_is_refused() {
         let refused = |status, code: &str| {
             let body = json!({ "status": status, "errorCode": code, "errorType": "validation" });
             refused(&Answer {

@@ -15,7 +15,7 @@ pub(crate) const KEEP_OPEN: &str = "keep-open-after-decline";
 /// A hosted page stays open, so that the payer can try another card. Only this module captures payments made
 /// there, so the attempt can end at any time. A link is expired here, because later queries would not show the
 /// refusal.
-pub(crate) fn report_refusal(
+pub(crate) fn heard(
     account: &Account,
     item: &Item,
     payment: &Payment,
@@ -24,7 +24,7 @@ pub(crate) fn report_refusal(
     // A payer who cancels was not declined.
     let reason = item.hints.reason.as_deref().unwrap_or_default();
     let given_up = reason.to_ascii_lowercase().contains("cancel");
-    let with_reason = |mut report: Report| {
+    let told = |mut report: Report| {
         if given_up && report.status == Status::Declined {
             report.status = Status::Cancelled;
         }
@@ -35,7 +35,7 @@ pub(crate) fn report_refusal(
     let of = |id: &Option<String>| id.clone().filter(|id| is_plain(id));
     if let Some(link) = of(&item.hints.link) {
         return match link::end(account, &item.reference, &link, DETAIL) {
-            Ok(report) => Ok(report.map(with_reason)),
+            Ok(report) => Ok(report.map(told)),
             // Adyen retries the notification, so that the link can be queried later.
             Err(QueryFailure::Unavailable(why)) => Err(CallbackFailure::Later(why)),
             Err(QueryFailure::Absent) => Ok(None),
@@ -45,12 +45,12 @@ pub(crate) fn report_refusal(
         .map_err(|refusal| CallbackFailure::Later(refusal.detail))?;
     let report = payment.at(Stage::Cancelled).cancelled(DETAIL);
     Ok(match (keep_open, of(&item.hints.session)) {
-        (false, _) => Some(with_reason(Report {
+        (false, _) => Some(told(Report {
             status: Status::Declined,
             ..report
         })),
         // The page's id: the host would otherwise use the refused payment as the attempt's reference.
-        (true, Some(session)) => Some(with_reason(Report {
+        (true, Some(session)) => Some(told(Report {
             status: Status::Pending,
             reference: session,
             ..report
@@ -62,7 +62,7 @@ pub(crate) fn report_refusal(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::callback::tests::reports_from_items;
+    use crate::callback::tests::heard;
     use crate::notification::tests::signed_item;
     use crate::tests::account;
     use serde_json::{Value, json};
@@ -75,7 +75,7 @@ mod tests {
             account.settings.extend(setting);
             let mut item = signed_item("AUTHORISATION", false, "", extra);
             item["NotificationRequestItem"]["reason"] = json!("Not enough balance");
-            reports_from_items(&account, &[item])
+            heard(&account, &[item])
         };
         let page = json!({ "checkoutSessionId": "CS1" });
         for keep in [None, Some("true")] {

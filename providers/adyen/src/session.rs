@@ -24,27 +24,27 @@ pub(crate) fn query(
     purpose: QueryPurpose,
     return_query: Option<&str>,
 ) -> Result<Report, QueryFailure> {
-    let reported = match return_query.and_then(result_of) {
+    let told = match return_query.and_then(result_of) {
         Some(result) => read(account, attempt, id, result)?,
         None => None,
     };
-    let Some(reported) = reported else {
+    let Some(told) = told else {
         if purpose == QueryPurpose::Cancel {
             void(account, attempt)?;
             return Ok(unpaid(attempt, id, Status::Declined, "closed"));
         }
         return Ok(unpaid(attempt, id, Status::Pending, "session open"));
     };
-    if let Some(payment) = paid(&reported) {
-        let mut report = if reported.manual_review && purpose == QueryPurpose::Sync {
+    if let Some(payment) = paid(&told) {
+        let mut report = if told.manual_review && purpose == QueryPurpose::Sync {
             payment.review("authorised, in manual review")
         } else {
             payment::query(account, attempt, &payment, purpose)?
         };
-        report.particulars.instrument = reported.instrument;
+        report.particulars.instrument = told.instrument;
         return Ok(report);
     }
-    let (status, word) = match reported.status {
+    let (status, word) = match told.status {
         SessionStatus::Completed => (Status::Processing, "completed"),
         SessionStatus::Pending => (Status::Pending, "paymentPending"),
         SessionStatus::Active => (Status::Pending, "active"),
@@ -85,8 +85,8 @@ fn unpaid(attempt: &Attempt, id: &str, status: Status, word: &str) -> Report {
 }
 
 /// The authorized payment in a result. `None` unless there is exactly one.
-fn paid(reported: &SessionResult) -> Option<Payment> {
-    let [(psp_reference, amount)] = reported.payments.as_slice() else {
+fn paid(told: &SessionResult) -> Option<Payment> {
+    let [(psp_reference, amount)] = told.payments.as_slice() else {
         return None;
     };
     Some(Payment {
@@ -195,12 +195,12 @@ mod tests {
     #[test]
     fn several_payments_of_one_session_wait_for_their_notifications() {
         let amount = attempt("credit_card").due;
-        let reported = SessionResult {
+        let told = SessionResult {
             status: SessionStatus::Completed,
             payments: vec![("A".into(), amount.clone()), ("B".into(), amount)],
             instrument: None,
             manual_review: false,
         };
-        assert_eq!(paid(&reported), None);
+        assert_eq!(paid(&told), None);
     }
 }

@@ -205,7 +205,7 @@ pub(crate) const IN_PROGRESS: &str = "704";
 mod tests {
     use super::*;
     use crate::tests::{account, attempt};
-    use crate::wire::tests::{link_json, opened as session};
+    use crate::wire::tests::{opened as session, told};
 
     fn field(method: &str, name: &str) -> Option<Json> {
         body(&account(), &attempt(method), false).get(name).cloned()
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn klarna_is_sent_what_is_bought() {
+    fn klarna_is_told_what_is_bought() {
         let items = field("klarna", "lineItems").unwrap();
         let item = items.items().first().unwrap();
         assert_eq!(
@@ -309,7 +309,7 @@ mod tests {
     fn the_payer_goes_to_the_page() {
         for (method, body, id) in [
             ("credit_card", session(), "CS451F2AB1ED897A94"),
-            ("ideal", link_json("active"), "PL61C53A8B97E6915A"),
+            ("ideal", told("active"), "PL61C53A8B97E6915A"),
         ] {
             let Ok(Started::Open(open)) = answered(method, 201, &body) else {
                 panic!("open")
@@ -323,7 +323,7 @@ mod tests {
 
     #[test]
     fn a_page_about_something_else_is_not_ours() {
-        for (method, body) in [("credit_card", session()), ("ideal", link_json("active"))] {
+        for (method, body) in [("credit_card", session()), ("ideal", told("active"))] {
             for (name, odd) in [
                 ("reference", serde_json::json!("attempt-2")),
                 ("merchantAccount", serde_json::json!("OtherECOM")),

@@ -152,7 +152,7 @@ pub(crate) fn session_result(body: &[u8], id: &str, attempt: &str) -> Option<Ses
     let result = Json::parse(body)?;
     let is = |name: &str, wanted: &str| match result.get(name) {
         None | Some(Json::Null) => true,
-        Some(reported) => reported.text() == Some(wanted),
+        Some(told) => told.text() == Some(wanted),
     };
     if !is("id", id) || !is("reference", attempt) {
         return None;
@@ -200,12 +200,12 @@ pub(crate) fn card(brand: Option<&str>, digits: Option<&str>) -> Option<String> 
 
 /// Whether Adyen accepted a modification. A notification reports its outcome.
 pub(crate) fn is_received(body: &[u8], payment: &str) -> bool {
-    let Some(reported) = Json::parse(body) else {
+    let Some(told) = Json::parse(body) else {
         return false;
     };
     // The answer may omit the payment's id.
-    let of = text(&reported, "paymentPspReference");
-    text(&reported, "status").as_deref() == Some("received") && of.is_none_or(|of| of == payment)
+    let of = text(&told, "paymentPspReference");
+    text(&told, "status").as_deref() == Some("received") && of.is_none_or(|of| of == payment)
 }
 
 /// Merchant reference of a refund: `<attempt>-<order>`.
@@ -230,10 +230,10 @@ pub(crate) fn is_ours(text: &str) -> bool {
 
 /// Adyen's id of an accepted refund. `None` if the answer is about another payment or amount.
 pub(crate) fn refund(body: &[u8], payment: &str, amount: &Money) -> Option<String> {
-    let reported = Json::parse(body)?;
-    let of = reported.get("amount").and_then(money);
+    let told = Json::parse(body)?;
+    let of = told.get("amount").and_then(money);
     let same = is_received(body, payment) && of.is_none_or(|of| of == *amount);
-    text(&reported, "pspReference").filter(|id| same && is_plain(id))
+    text(&told, "pspReference").filter(|id| same && is_plain(id))
 }
 
 /// Parses a refusal. Fields that the body does not contain are empty.
@@ -309,7 +309,7 @@ pub(crate) mod tests {
     }
 
     /// A link as Adyen would return it.
-    pub(crate) fn link_json(status: &str) -> Value {
+    pub(crate) fn told(status: &str) -> Value {
         json!({
             "id": "PL61C53A8B97E6915A", "url": "https://test.adyen.link/PL61C53A8B97E6915A",
             "reference": "attempt-1", "merchantAccount": "ShopECOM", "status": status,
@@ -331,20 +331,17 @@ pub(crate) mod tests {
             ("paid", LinkStatus::Completed),
             ("expired", LinkStatus::Expired),
         ] {
-            let link = read(&link_json(told_as)).unwrap();
+            let link = read(&told(told_as)).unwrap();
             assert_eq!((link.status, link.due.amount), (status, 4990), "{told_as}");
             assert_eq!(link.expires_at, Some(1_800_000_000_000));
         }
-        assert_eq!(
-            read(&link_json("settled")).unwrap().status,
-            LinkStatus::Unknown
-        );
+        assert_eq!(read(&told("settled")).unwrap().status, LinkStatus::Unknown);
     }
 
     #[test]
     fn only_an_id_and_an_amount_make_an_answer() {
         for field in ["id", "amount"] {
-            let mut link = link_json("active");
+            let mut link = told("active");
             link.as_object_mut().unwrap().remove(field);
             assert_eq!(read(&link), None, "{field}");
         }
@@ -352,7 +349,7 @@ pub(crate) mod tests {
             ("id", json!("PL/../x")),
             ("amount", json!({ "value": 49.9, "currency": "EUR" })),
         ] {
-            let mut link = link_json("active");
+            let mut link = told("active");
             link[field] = odd;
             assert_eq!(read(&link), None, "{field}");
         }
@@ -365,7 +362,7 @@ pub(crate) mod tests {
             ("expiresAt", json!("tomorrow")),
             ("updatedAt", json!("yesterday")),
         ] {
-            let mut link = link_json("active");
+            let mut link = told("active");
             link[field] = odd;
             let link = read(&link).unwrap();
             assert_eq!((link.due.amount, link.due.currency.as_str()), (4990, "EUR"));
@@ -391,7 +388,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_result_names_the_authorised_payments_of_its_own_session() {
-        let result_json = |status: &str| {
+        let told = |status: &str| {
             json!({
                 "id": "CS1", "reference": "attempt-1", "status": status,
                 "payments": [
@@ -404,25 +401,25 @@ pub(crate) mod tests {
             })
         };
         let read = |value: &Value| session_result(value.to_string().as_bytes(), "CS1", "attempt-1");
-        let result = read(&result_json("completed")).unwrap();
+        let result = read(&told("completed")).unwrap();
         assert_eq!(result.status, SessionStatus::Completed);
         assert_eq!(result.instrument.as_deref(), Some("visa 1111"));
         let ids: Vec<_> = result.payments.iter().map(|(id, _)| id.as_str()).collect();
         assert_eq!(ids, ["993617898204183D"]);
-        let odd = read(&result_json("settled")).unwrap();
+        let odd = read(&told("settled")).unwrap();
         assert_eq!(
             (odd.status, odd.payments.len()),
             (SessionStatus::Unknown, 1)
         );
         for (field, odd) in [("id", json!("CS2")), ("reference", json!("attempt-2"))] {
-            let mut other = result_json("completed");
+            let mut other = told("completed");
             other[field] = odd;
             assert_eq!(read(&other), None, "{field}");
         }
     }
 
     #[test]
-    fn four_digits_of_a_card_are_reported_and_no_more() {
+    fn four_digits_of_a_card_are_told_and_no_more() {
         assert_eq!(
             card(Some("visa"), Some("1111")).as_deref(),
             Some("visa 1111")
@@ -445,7 +442,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_refusal_is_reported_by_its_numbers() {
+    fn a_refusal_is_told_by_its_numbers() {
         let body = json!({ "status": 422, "errorCode": "704", "errorType": "validation",
             "message": "request already processed or in progress" });
         let answer = Answer {

@@ -28,9 +28,7 @@ pub(crate) fn read(
     let code = header(&incoming.headers, HEADER)
         .and_then(|value| value.strip_prefix("sha256="))
         .and_then(unhex)
-        .ok_or_else(|| {
-            CallbackFailure::Forged("the signature is missing or cannot be read".into())
-        })?;
+        .ok_or_else(|| CallbackFailure::Forged("there is no signature that can be read".into()))?;
     if !secrets::ready(WEBHOOK_SECRET) {
         return Err(CallbackFailure::Later(format!(
             "secret {WEBHOOK_SECRET} is missing"
@@ -128,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn callback_of_our_invoices_makes_the_host_ask() {
+    fn news_of_our_invoices_makes_the_host_ask() {
         for kind in [
             "InvoiceSettled",
             "InvoiceExpired",

@@ -109,7 +109,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn each_transaction_is_reported_and_whether_all_are_confirmed() {
+    fn each_transaction_is_told_and_whether_all_are_confirmed() {
         let all = [
             payment("aa11-0", "Settled", 1_800_000_009),
             payment("bb22-1", "Processing", 1_800_000_002),

@@ -3,7 +3,8 @@
 use kassette_plugin::provider::words::translated;
 
 const ENGLISH: &str = "Open the payment page, or scan the code with your phone, and pay there with the \
-                       currency of your choice. Keep this page open: it continues automatically when the payment has arrived.";
+                       currency of your choice. Keep this page: it goes on by itself once the payment \
+                       has arrived.";
 
 const TRANSLATIONS: [(&str, &str); 12] = [
     (

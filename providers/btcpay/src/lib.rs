@@ -97,8 +97,8 @@ const OLDEST: (u64, u64, u64) = (1, 7, 1);
 fn supported(account: &Account) -> Condition {
     let answer = api::get(account, "/server/info").ok();
     let body = answer.and_then(|answer| answer.json());
-    let reported = body.as_ref().and_then(|body| read::field(body, "version"));
-    match reported.and_then(version) {
+    let told = body.as_ref().and_then(|body| read::field(body, "version"));
+    match told.and_then(version) {
         Some(version) if version < OLDEST => Condition::Down(format!(
             "BTCPay Server {}.{}.{} is older than {}.{}.{}, the oldest that works",
             version.0, version.1, version.2, OLDEST.0, OLDEST.1, OLDEST.2

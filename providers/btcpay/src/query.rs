@@ -137,7 +137,7 @@ fn unavailable(why: &str) -> QueryFailure {
 mod tests {
     use super::*;
     use crate::tests::{account, attempt};
-    use crate::wire::tests::invoice_json;
+    use crate::wire::tests::told;
     use kassette_plugin::provider::http::{Request, Response, SendFailure};
     use kassette_plugin::testing::{Host, with_host};
     use serde_json::json;
@@ -151,15 +151,15 @@ mod tests {
                     .url
                     .ends_with("/api/v1/stores/shop/invoices?textSearch=attempt-1")
             );
-            let mut first = invoice_json("New", "None", "0");
-            let mut second = invoice_json(self.0, "None", "49.90");
+            let mut first = told("New", "None", "0");
+            let mut second = told(self.0, "None", "49.90");
             first["id"] = json!("first");
             second["id"] = json!("second");
             second["createdTime"] = json!(1_799_996_401);
             if self.0 == "New" {
                 second["paidAmount"] = json!("0");
             }
-            let mut other = invoice_json("Settled", "None", "49.90");
+            let mut other = told("Settled", "None", "49.90");
             other["metadata"]["orderId"] = json!("attempt-10");
             Ok(Response {
                 status: 200,

@@ -31,7 +31,7 @@ pub(crate) fn refund(
         QueryFailure::Absent => RefundFailure::Unavailable("no pull payments are shown".into()),
     };
     if let Some(found) = find(account, order).map_err(not_now)? {
-        return refund_from_payouts(account, found, order).map_err(|failure| match failure {
+        return told(account, found, order).map_err(|failure| match failure {
             QueryFailure::Unavailable(why) => RefundFailure::Uncertain(why),
             QueryFailure::Absent => RefundFailure::Uncertain("the claims are not shown".into()),
         });
@@ -99,7 +99,7 @@ pub(crate) fn cancel(account: &Account, paid: &Paid, order: &Order) -> Result<Gi
 
 /// Queries the pull payment by its id, or finds it by its name, and reports its claims.
 pub(crate) fn query(account: &Account, paid: &Paid, order: &Order) -> Result<Given, QueryFailure> {
-    refund_from_payouts(account, located(account, paid, order)?, order)
+    told(account, located(account, paid, order)?, order)
 }
 
 fn located(account: &Account, _: &Paid, order: &Order) -> Result<PullPayment, QueryFailure> {
@@ -202,11 +202,7 @@ fn payouts(
 }
 
 /// State of a refund, from the payouts that the payer has claimed.
-fn refund_from_payouts(
-    account: &Account,
-    pull: PullPayment,
-    order: &Order,
-) -> Result<Given, QueryFailure> {
+fn told(account: &Account, pull: PullPayment, order: &Order) -> Result<Given, QueryFailure> {
     match payouts(account, &pull, order)? {
         Some(claims) => Ok(given(pull, &claims, order)),
         None => Err(unavailable("the payouts are not shown".into())),
@@ -266,7 +262,7 @@ fn unavailable(why: String) -> QueryFailure {
 mod tests {
     use super::*;
     use crate::tests::account;
-    use crate::wire::tests::{payout_json, pull_payment_json};
+    use crate::wire::tests::{payout_told, pull_told};
     use kassette_plugin::provider::Money;
     use kassette_plugin::provider::http::{Request, Response, SendFailure, Verb};
     use kassette_plugin::testing::{Host, with_host};
@@ -313,8 +309,8 @@ mod tests {
             };
             self.1.borrow_mut().push(sent);
             let body = match request.verb {
-                Verb::Post => pull_payment_json(&name(&order()), false),
-                _ if path.ends_with("/payouts") => json!([payout_json("Completed", "9.90")]),
+                Verb::Post => pull_told(&name(&order()), false),
+                _ if path.ends_with("/payouts") => json!([payout_told("Completed", "9.90")]),
                 _ => self.0.clone(),
             };
             Ok(Response {
@@ -333,11 +329,11 @@ mod tests {
         (result, sent)
     }
 
-    const SEARCH: &str = "/stores/shop/pull-payments?includeArchived=true";
+    const LOOK: &str = "/stores/shop/pull-payments?includeArchived=true";
 
     #[test]
     fn the_payer_gets_a_link_to_claim_what_the_order_says() {
-        let (made, sent) = refunded(json!([pull_payment_json("Refund of another", false)]));
+        let (made, sent) = refunded(json!([pull_told("Refund of another", false)]));
         let made = made.unwrap();
         assert_eq!(made.state, RefundState::Pending);
         assert_eq!(made.detail, "waits for the payer's claim");
@@ -346,7 +342,7 @@ mod tests {
         let [looked, asked] = sent.as_slice() else {
             panic!("two requests: {sent:?}")
         };
-        assert_eq!(looked, SEARCH);
+        assert_eq!(looked, LOOK);
         let (path, body) = asked.split_once(' ').unwrap();
         assert_eq!(path, "/stores/shop/invoices/HMprBnL9BTXWuPvpoKBS6e/refund");
         let expected = json!({
@@ -358,25 +354,25 @@ mod tests {
 
     #[test]
     fn a_pull_payment_of_the_order_is_found_and_no_second_is_made() {
-        let (found, sent) = refunded(json!([pull_payment_json(&name(&order()), true)]));
+        let (found, sent) = refunded(json!([pull_told(&name(&order()), true)]));
         assert_eq!(found.unwrap().state, RefundState::Succeeded);
-        assert_eq!(sent, [SEARCH, "/pull-payments/2xY7mkVxEMQdhsq9/payouts"]);
-        let mut less = pull_payment_json(&name(&order()), false);
+        assert_eq!(sent, [LOOK, "/pull-payments/2xY7mkVxEMQdhsq9/payouts"]);
+        let mut less = pull_told(&name(&order()), false);
         less["amount"] = json!("9.89");
         for odd in [json!([less]), json!({})] {
             let (unclear, sent) = refunded(odd);
             assert!(matches!(unclear, Err(RefundFailure::Unavailable(_))));
-            assert_eq!(sent, [SEARCH]);
+            assert_eq!(sent, [LOOK]);
         }
     }
 
     #[test]
     fn it_succeeds_once_all_was_claimed_and_paid() {
         let said = |archived, payouts: &[(&str, &str)]| {
-            let pull = pull_payment_json("Refund 1", archived).to_string();
+            let pull = pull_told("Refund 1", archived).to_string();
             let payouts = payouts
                 .iter()
-                .map(|(state, amount)| payout_json(state, amount));
+                .map(|(state, amount)| payout_told(state, amount));
             let payouts = Value::Array(payouts.collect()).to_string();
             let claims = wire::claims(payouts.as_bytes(), "EUR").unwrap();
             let given = given(
@@ -434,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn an_old_server_is_given_by_which_coin_the_payer_can_claim() {
+    fn an_old_server_is_told_by_which_coin_the_payer_can_claim() {
         let refusal = |path: &str| Answer {
             status: 422,
             headers: Vec::new(),
@@ -454,7 +450,7 @@ mod tests {
     #[test]
     fn a_refund_that_is_called_off_is_archived() {
         let sent = Rc::default();
-        let server = Server(pull_payment_json("Refund 1", false), Rc::clone(&sent));
+        let server = Server(pull_told("Refund 1", false), Rc::clone(&sent));
         let order = Order {
             reference: Some("2xY7mkVxEMQdhsq9".into()),
             ..order()

@@ -75,7 +75,7 @@ impl Invoice {
         let mut unreadable = self.unreadable;
         unreadable.extend(coins.unreadable);
         if proved && sum.is_none() {
-            unreadable.note("no answer contains the amount paid to the invoice");
+            unreadable.note("no answer tells what was paid to the invoice");
         }
         let words = match self.additional {
             Additional::None => format!("{:?}", self.status),
@@ -109,7 +109,7 @@ impl Invoice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::tests::{invoice_json, read};
+    use crate::wire::tests::{read, told};
 
     /// An hour before the server stops watching for late coins.
     const NOW: u64 = 1_800_082_800_000;
@@ -121,7 +121,7 @@ mod tests {
         purpose: QueryPurpose,
         coins: Coins,
     ) -> Report {
-        let report = read(&invoice_json(status, additional, paid)).unwrap();
+        let report = read(&told(status, additional, paid)).unwrap();
         let report = report.report(purpose, NOW, coins);
         assert_eq!(
             report.settlement == Settlement::Confirmed,
@@ -210,7 +210,7 @@ mod tests {
                 "{status}"
             );
         }
-        let mut given_up = invoice_json("Expired", "PaidLate", "49.90");
+        let mut given_up = told("Expired", "PaidLate", "49.90");
         given_up["monitoringExpiration"] = serde_json::json!(NOW / 1_000);
         let report = read(&given_up)
             .unwrap()
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn the_transactions_the_way_and_the_servers_words_are_reported() {
+    fn the_transactions_the_way_and_the_servers_words_are_told() {
         let coins = Coins {
             unconfirmed: false,
             payments: vec!["aa11-0".into()],
@@ -262,9 +262,9 @@ mod tests {
     }
 
     #[test]
-    fn an_old_server_does_not_report_what_was_paid() {
+    fn an_old_server_does_not_tell_what_was_paid() {
         let old = |status: &str, additional: &str, coins: Coins| {
-            let mut told = invoice_json(status, additional, "0");
+            let mut told = told(status, additional, "0");
             told["paidAmount"] = serde_json::Value::Null;
             let report = read(&told).unwrap().report(QueryPurpose::Sync, NOW, coins);
             (report.status, report.received.amount)

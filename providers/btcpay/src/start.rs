@@ -150,7 +150,7 @@ fn refused(answer: &Answer) -> StartFailure {
 mod tests {
     use super::*;
     use crate::tests::{account, attempt};
-    use crate::wire::tests::invoice_json;
+    use crate::wire::tests::told;
 
     #[test]
     fn an_invoice_is_over_the_amount_due_leads_back_and_can_be_found_by_our_attempt() {
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_reports_decoration_currency_and_the_rest_apart() {
+    fn a_refusal_tells_decoration_currency_and_the_rest_apart() {
         let refusal = |path: &str| Answer {
             status: 422,
             headers: Vec::new(),
@@ -200,7 +200,7 @@ mod tests {
     }
 
     fn opened_as(status: &str, paid: &str) -> Result<Started, StartFailure> {
-        let answer = answer(&invoice_json(status, "None", paid));
+        let answer = answer(&told(status, "None", paid));
         opened(invoice(&answer, &account(), &attempt())?, &attempt())
     }
 
@@ -227,7 +227,7 @@ mod tests {
             ("currency", serde_json::json!("USD")),
             ("metadata", serde_json::json!({ "orderId": "attempt-2" })),
         ] {
-            let mut other = invoice_json("New", "None", "0");
+            let mut other = told("New", "None", "0");
             other[name] = odd;
             let opened = invoice(&answer(&other), &account(), &attempt())
                 .and_then(|invoice| opened(invoice, &attempt()));

@@ -73,9 +73,9 @@ pub(crate) fn invoices(body: &[u8]) -> Option<Vec<Invoice>> {
 
 fn invoice_of(value: &Json) -> Option<Invoice> {
     let id = text(value, "id").filter(|id| is_plain(id))?;
-    let text_of = |name| read::field(value, name).unwrap_or_default();
+    let told = |name| read::field(value, name).unwrap_or_default();
     let mut unreadable = Unreadable::default();
-    let status = match text_of("status") {
+    let status = match told("status") {
         "New" => InvoiceStatus::New,
         "Processing" => InvoiceStatus::Processing,
         "Settled" => InvoiceStatus::Settled,
@@ -86,7 +86,7 @@ fn invoice_of(value: &Json) -> Option<Invoice> {
             InvoiceStatus::Unknown
         }
     };
-    let additional = match text_of("additionalStatus") {
+    let additional = match told("additionalStatus") {
         "None" | "" => Additional::None,
         "PaidOver" => Additional::PaidOver,
         "PaidPartial" => Additional::PaidPartial,
@@ -175,8 +175,8 @@ pub(crate) fn claims(body: &[u8], currency: &str) -> Option<Claims> {
     let mut claims = Claims::default();
     for payout in &payouts {
         let amount = payout.get("originalAmount").and_then(fine);
-        let reported = payout.get("originalCurrency").and_then(read::currency);
-        let same = reported.is_none_or(|reported| reported == currency);
+        let told = payout.get("originalCurrency").and_then(read::currency);
+        let same = told.is_none_or(|told| told == currency);
         match (read::field(payout, "state").unwrap_or_default(), amount) {
             ("AwaitingApproval", _) => claims.unapproved = true,
             ("Completed", Some(amount)) if same => {
@@ -271,7 +271,7 @@ pub(crate) mod tests {
     use serde_json::{Value, json};
 
     /// An invoice as the server would return it.
-    pub(crate) fn invoice_json(status: &str, additional: &str, paid: &str) -> Value {
+    pub(crate) fn told(status: &str, additional: &str, paid: &str) -> Value {
         json!({
             "id": "HMprBnL9BTXWuPvpoKBS6e", "storeId": "shop",
             "metadata": { "orderId": "attempt-1" }, "checkout": {}, "receipt": {},
@@ -290,7 +290,7 @@ pub(crate) mod tests {
 
     #[test]
     fn an_invoice_of_an_old_server_is_read() {
-        let mut old = invoice_json("Expired", "None", "0");
+        let mut old = told("Expired", "None", "0");
         old["amount"] = json!(6.15);
         old["paidAmount"] = Value::Null;
         old["createdTime"] = json!("2021-07-08T12:17:24.000Z");
@@ -313,19 +313,19 @@ pub(crate) mod tests {
 
     #[test]
     fn statuses_that_are_not_documented_are_noted() {
-        let odd = read(&invoice_json("Frozen", "PaidTwice", "49.90")).unwrap();
+        let odd = read(&told("Frozen", "PaidTwice", "49.90")).unwrap();
         assert_eq!(odd.status, InvoiceStatus::Unknown);
         assert_eq!(odd.additional, Additional::Unknown);
         assert_eq!(odd.unreadable.into_sentences().len(), 2);
         for field in ["id", "currency"] {
-            let mut invoice = invoice_json("New", "None", "0");
+            let mut invoice = told("New", "None", "0");
             invoice[field] = Value::Null;
             assert_eq!(read(&invoice), None, "{field}");
         }
     }
 
     /// A pull payment as the server would return it.
-    pub(crate) fn pull_payment_json(name: &str, archived: bool) -> Value {
+    pub(crate) fn pull_told(name: &str, archived: bool) -> Value {
         json!({
             "id": "2xY7mkVxEMQdhsq9", "name": name, "description": "", "currency": "EUR",
             "amount": "9.9", "BOLT11Expiration": "30", "autoApproveClaims": false,
@@ -334,7 +334,7 @@ pub(crate) mod tests {
     }
 
     /// A payout as the server would return it.
-    pub(crate) fn payout_json(state: &str, amount: &str) -> Value {
+    pub(crate) fn payout_told(state: &str, amount: &str) -> Value {
         json!({
             "id": "p1", "pullPaymentId": "2xY7mkVxEMQdhsq9", "originalCurrency": "EUR",
             "originalAmount": amount, "payoutCurrency": "BTC", "payoutAmount": null,
@@ -345,12 +345,12 @@ pub(crate) mod tests {
     #[test]
     fn a_payout_that_cannot_be_read_is_a_claim_under_way() {
         let read = |value: &Value| claims(json!([value]).to_string().as_bytes(), "EUR").unwrap();
-        assert_eq!(read(&payout_json("Completed", "9.9")).paid, parts(990));
-        let mut coins = payout_json("Completed", "0.1");
+        assert_eq!(read(&payout_told("Completed", "9.9")).paid, parts(990));
+        let mut coins = payout_told("Completed", "0.1");
         coins["originalCurrency"] = json!("BTC");
-        let mut unpriced = payout_json("Completed", "9.9");
+        let mut unpriced = payout_told("Completed", "9.9");
         unpriced["originalAmount"] = Value::Null;
-        for odd in [payout_json("Odd", "9.9"), coins, unpriced, Value::Null] {
+        for odd in [payout_told("Odd", "9.9"), coins, unpriced, Value::Null] {
             let claims = read(&odd);
             assert_eq!((claims.paid, claims.underway), (0, true), "{odd}");
         }
@@ -360,10 +360,10 @@ pub(crate) mod tests {
     #[test]
     fn what_was_claimed_in_parts_of_cents_adds_up() {
         let all = json!([
-            payout_json("Completed", "3.33333333"),
-            payout_json("Completed", "3.33333333"),
-            payout_json("Completed", "3.33333334"),
-            payout_json("Cancelled", "3"),
+            payout_told("Completed", "3.33333333"),
+            payout_told("Completed", "3.33333333"),
+            payout_told("Completed", "3.33333334"),
+            payout_told("Cancelled", "3"),
         ]);
         let read = claims(all.to_string().as_bytes(), "EUR").unwrap();
         assert_eq!(cents(read.paid), 1_000);

@@ -4,7 +4,7 @@ use kassette_plugin::provider::call::{Answer, Broken, Call, base_url};
 use kassette_plugin::provider::{Account, Verb};
 
 /// Mollie's only address; the key determines live or test mode.
-const API_URL: &str = "https://api.mollie.com";
+const VENDOR: &str = "https://api.mollie.com";
 
 /// Secret: the API key.
 pub(crate) const KEY: &str = "api-key";
@@ -32,7 +32,7 @@ pub(crate) fn delete(account: &Account, path: &str) -> Result<Answer, Broken> {
 }
 
 fn call(account: &Account, verb: Verb, path: &str) -> Call {
-    let base = base_url(account, API_URL, API_URL);
+    let base = base_url(account, VENDOR, VENDOR);
     Call::new(verb, format!("{base}{path}"))
         .header("accept", "application/hal+json")
         .bearer(KEY)

@@ -57,7 +57,9 @@ impl Provider for Mollie {
             settings: vec![
                 SettingSpec::optional(
                     start::CAPTURE,
-                    "automatic (default): the money is captured when the payer approves. manual: cards and Klarna are only authorized then, and captured after the gateway's own checks.",
+                    "automatic (default): the money is taken when the payer approves. manual: \
+                     cards and Klarna are only authorised then, and captured once the gateway's \
+                     own checks are through.",
                 )
                 .among(&["automatic", "manual"])
                 .or("automatic"),
@@ -115,21 +117,21 @@ kassette_plugin::provider::export!(Mollie);
 mod tests {
     use super::*;
 
-    fn profile_json(mode: &str, status: &str) -> String {
+    fn told(mode: &str, status: &str) -> String {
         format!(r#"{{"resource":"profile","id":"pfl_1","mode":"{mode}","status":"{status}"}}"#)
     }
 
     #[test]
     fn a_key_of_the_other_mode_is_down() {
-        let live = profile_json("live", "verified");
+        let live = told("live", "verified");
         assert_eq!(
             condition(live.as_bytes(), Environment::Live),
             Condition::Operational
         );
         for (mode, environment) in [("live", Environment::Test), ("test", Environment::Live)] {
-            let reported = profile_json(mode, "verified");
+            let told = told(mode, "verified");
             assert!(matches!(
-                condition(reported.as_bytes(), environment),
+                condition(told.as_bytes(), environment),
                 Condition::Down(_)
             ));
         }
@@ -147,7 +149,7 @@ mod tests {
             ("live", "blocked", Environment::Live, false),
             ("test", "blocked", Environment::Test, false),
         ] {
-            let condition = condition(profile_json(mode, status).as_bytes(), environment);
+            let condition = condition(told(mode, status).as_bytes(), environment);
             assert_eq!(condition == Condition::Operational, good, "{mode} {status}");
         }
     }

@@ -43,28 +43,28 @@ impl Belongings {
         !self.captures.is_empty() && self.captures.iter().all(failed)
     }
 
-    /// Refunded amount. `total` is Mollie's sum, which includes a refund from its request on. If the listed refunds
-    /// add up to it, only the succeeded ones count; otherwise the result is `total`.
-    pub(crate) fn refunded(&self, total: u64) -> u64 {
+    /// Refunded amount. `told` is Mollie's sum, which includes a refund from its request on. If the listed refunds
+    /// add up to it, only the succeeded ones count; otherwise the result is `told`.
+    pub(crate) fn refunded(&self, told: u64) -> u64 {
         let sum = |counts: fn(RefundState) -> bool| {
             let counted = self.refunds.iter().filter(|each| counts(each.state));
             counted.fold(0_u64, |sum, each| sum.saturating_add(each.amount))
         };
-        if sum(|state| state != RefundState::Failed) < total {
-            return total;
+        if sum(|state| state != RefundState::Failed) < told {
+            return told;
         }
         sum(|state| state == RefundState::Succeeded)
     }
 
-    /// Amount of lost chargebacks. Mollie's sum `total` if no chargebacks are listed.
-    pub(crate) fn charged_back(&self, total: u64) -> u64 {
+    /// Amount of lost chargebacks. Mollie's sum `told` if no chargebacks are listed.
+    pub(crate) fn charged_back(&self, told: u64) -> u64 {
         let lost = self
             .chargebacks
             .iter()
             .filter(|each| each.state == DisputeState::Lost);
         let lost = lost.fold(0_u64, |sum, each| sum.saturating_add(each.amount));
         if self.chargebacks.is_empty() {
-            total
+            told
         } else {
             lost
         }
@@ -268,18 +268,15 @@ pub(crate) fn is_word(word: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::tests::payment_json;
+    use crate::wire::tests::told;
     use serde_json::{Value, json};
 
     fn belongings(change: &[(&str, Value)]) -> Belongings {
-        let mut reported = payment_json("paid");
+        let mut told = told("paid");
         for (name, value) in change {
-            reported[*name] = value.clone();
+            told[*name] = value.clone();
         }
-        read(
-            &Json::parse(reported.to_string().as_bytes()).unwrap(),
-            "EUR",
-        )
+        read(&Json::parse(told.to_string().as_bytes()).unwrap(), "EUR")
     }
 
     fn euros(value: &str) -> Value {
@@ -291,8 +288,8 @@ mod tests {
     }
 
     #[test]
-    fn a_card_payment_reports_times_card_and_the_ids_of_statements() {
-        let reported = belongings(&[
+    fn a_card_payment_tells_times_card_and_the_ids_of_statements() {
+        let told = belongings(&[
             ("authorizedAt", json!("2027-01-15T08:00:00+00:00")),
             ("paidAt", json!("2027-01-15T08:00:09+00:00")),
             ("captureBefore", json!("2027-01-22T08:00:00+00:00")),
@@ -306,7 +303,7 @@ mod tests {
                 json!({ "captures": [{ "id": "cpt_1", "status": "succeeded" }] }),
             ),
         ]);
-        assert_eq!(reported.captures, [Captured::Succeeded]);
+        assert_eq!(told.captures, [Captured::Succeeded]);
         let expected = Particulars {
             provider_status: Some("paid".into()),
             references: vec!["stl_1".into(), "cpt_1".into()],
@@ -316,48 +313,48 @@ mod tests {
             instrument: Some("Mastercard 4444".into()),
             ..Particulars::default()
         };
-        assert_eq!(reported.particulars(), expected);
+        assert_eq!(told.particulars(), expected);
     }
 
     #[test]
-    fn a_bank_is_reported_with_the_end_of_the_account_alone() {
+    fn a_bank_is_told_with_the_end_of_the_account_alone() {
         let details = json!({ "consumerBic": "ABNANL2A", "consumerAccount": "NL91ABNA0417164300" });
-        let reported = belongings(&[("details", details)]);
-        assert_eq!(reported.rest.instrument.as_deref(), Some("ABNANL2A 4300"));
+        let told = belongings(&[("details", details)]);
+        assert_eq!(told.rest.instrument.as_deref(), Some("ABNANL2A 4300"));
         let paypal = json!({
             "consumerAccount": "ann@shop.example", "paypalReference": "9AL35361CF606152E",
             "paypalFee": euros("1.99"),
         });
-        let reported = belongings(&[("details", paypal)]);
+        let told = belongings(&[("details", paypal)]);
         assert_eq!(
-            (reported.rest.instrument, reported.rest.fee.unwrap().amount),
+            (told.rest.instrument, told.rest.fee.unwrap().amount),
             (None, 199)
         );
-        assert_eq!(reported.rest.references, ["9AL35361CF606152E"]);
+        assert_eq!(told.rest.references, ["9AL35361CF606152E"]);
     }
 
     #[test]
     fn a_refund_counts_once_the_payer_has_it() {
-        let reported = belongings(&[(
+        let told = belongings(&[(
             "_embedded",
             json!({ "refunds": [
                 refund("re_3", "5.00", "pending"), refund("re_2", "10.00", "failed"),
                 refund("re_1", "9.90", "refunded"),
             ] }),
         )]);
-        let states: Vec<RefundState> = reported.refunds.iter().map(|each| each.state).collect();
+        let states: Vec<RefundState> = told.refunds.iter().map(|each| each.state).collect();
         use RefundState::{Failed, Pending, Succeeded};
         assert_eq!(states, [Pending, Failed, Succeeded]);
-        assert!(reported.refunds.iter().all(|each| each.order_id.is_none()));
-        assert_eq!(reported.refunded(1490), 990);
+        assert!(told.refunds.iter().all(|each| each.order_id.is_none()));
+        assert_eq!(told.refunded(1490), 990);
         // Some refunds are not listed.
-        assert_eq!(reported.refunded(2490), 2490);
+        assert_eq!(told.refunded(2490), 2490);
         assert_eq!(Belongings::default().refunded(990), 990);
     }
 
     #[test]
     fn a_chargeback_is_lost_until_it_is_reversed() {
-        let reported = belongings(&[(
+        let told = belongings(&[(
             "_embedded",
             json!({ "chargebacks": [
                 { "id": "chb_1", "amount": euros("49.90"), "reason": { "code": "AC01" }, "reversedAt": null },
@@ -365,11 +362,11 @@ mod tests {
             ] }),
         )]);
         assert_eq!(
-            (reported.charged_back(4990), reported.charged_back(0)),
+            (told.charged_back(4990), told.charged_back(0)),
             (4990, 4990)
         );
         assert_eq!(Belongings::default().charged_back(4990), 4990);
-        let disputes = reported.particulars().disputes;
+        let disputes = told.particulars().disputes;
         assert_eq!(
             (disputes[0].state, disputes[1].state),
             (DisputeState::Lost, DisputeState::Won)
@@ -396,7 +393,7 @@ mod tests {
     #[test]
     fn one_odd_part_hides_no_other() {
         let dollars = json!({ "value": "9.90", "currency": "USD" });
-        let reported = belongings(&[(
+        let told = belongings(&[(
             "_embedded",
             json!({
                 "captures": [{ "id": "cpt_1" }, { "id": "cpt_2", "status": "succeeded_maybe" }],
@@ -411,8 +408,8 @@ mod tests {
                 ],
             }),
         )]);
-        assert!(reported.captures.is_empty());
-        let refunds: Vec<_> = reported
+        assert!(told.captures.is_empty());
+        let refunds: Vec<_> = told
             .refunds
             .iter()
             .map(|each| (each.amount, each.state))
@@ -421,14 +418,14 @@ mod tests {
             refunds,
             [(990, RefundState::Succeeded), (100, RefundState::Pending)]
         );
-        let lost: Vec<_> = reported
+        let lost: Vec<_> = told
             .chargebacks
             .iter()
             .map(|each| (each.amount, each.withdrawn))
             .collect();
         assert_eq!(lost, [(1300, 1300), (800, 800)]);
         assert_eq!(
-            reported.rest.unreadable,
+            told.rest.unreadable,
             [
                 "refund without an id cannot be read",
                 "refund re_2 has the unknown status frozen",

@@ -149,13 +149,13 @@ fn refused(answer: &Answer) -> QueryFailure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::tests::{payment_json, read};
+    use crate::wire::tests::{read, told};
     use serde_json::json;
 
     fn payment(status: &str, is_cancelable: bool) -> Payment {
-        let mut reported = payment_json(status);
-        reported["isCancelable"] = json!(is_cancelable);
-        read(&reported).unwrap()
+        let mut told = told(status);
+        told["isCancelable"] = json!(is_cancelable);
+        read(&told).unwrap()
     }
 
     #[test]
@@ -196,9 +196,9 @@ mod tests {
     #[test]
     fn what_is_being_captured_is_left_alone_and_what_failed_is_captured_under_another_key() {
         let with = |status: &str| {
-            let mut reported = payment_json("authorized");
-            reported["_embedded"] = json!({ "captures": [{ "id": "cpt_1", "status": status }] });
-            read(&reported).unwrap()
+            let mut told = told("authorized");
+            told["_embedded"] = json!({ "captures": [{ "id": "cpt_1", "status": status }] });
+            read(&told).unwrap()
         };
         let under_way = with("pending");
         for purpose in [

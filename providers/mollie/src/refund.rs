@@ -48,8 +48,8 @@ pub(crate) fn refund(
         return Err(refused(&answer));
     }
     let uncertain = |why: String| RefundFailure::Uncertain(why);
-    let reported = answer.json().and_then(|reported| read(&reported, order));
-    let given = reported.ok_or_else(|| uncertain("the answer cannot be read".into()))?;
+    let told = answer.json().and_then(|told| read(&told, order));
+    let given = told.ok_or_else(|| uncertain("the answer cannot be read".into()))?;
     if answer.header("idempotent-replayed") != Some("true") {
         return Ok(given);
     }
@@ -93,7 +93,7 @@ fn refunds(paid: &Paid) -> Result<String, String> {
     if wire::is_id(&paid.reference) {
         Ok(format!("/v2/payments/{}/refunds", paid.reference))
     } else {
-        Err("the payment does not have an id at Mollie".into())
+        Err("the payment has no id of Mollie's".into())
     }
 }
 
@@ -101,8 +101,8 @@ fn by_id(account: &Account, path: &str, order: &Order, id: &str) -> Result<Given
     let answer = api::get(account, &format!("{path}/{id}"))?;
     match answer.status {
         200 => {
-            let reported = answer.json().and_then(|reported| read(&reported, order));
-            reported.ok_or_else(unreadable)
+            let told = answer.json().and_then(|told| read(&told, order));
+            told.ok_or_else(unreadable)
         }
         // A refund that was cancelled before it was sent may be missing.
         404 => find(account, path, order).or_else(|failure| match failure {
@@ -143,11 +143,11 @@ fn find(account: &Account, path: &str, order: &Order) -> Result<Given, QueryFail
 /// Reads a refund. The answer is about the order's refund, even if it omits its data. `None` without an id.
 fn read(value: &Json, order: &Order) -> Option<Given> {
     let id = read::field(value, "id").filter(|id| particulars::is_word(id))?;
-    let reported = particulars::refund(value, &order.amount.currency, &mut Unreadable::default());
+    let told = particulars::refund(value, &order.amount.currency, &mut Unreadable::default());
     let status = read::field(value, "status").unwrap_or_default();
     Some(Given {
         reference: id.to_owned(),
-        state: reported.map_or(RefundState::Pending, |refund| refund.state),
+        state: told.map_or(RefundState::Pending, |refund| refund.state),
         claim_url: None,
         detail: match status {
             "queued" => "queued, until the balance at Mollie suffices",
@@ -200,7 +200,7 @@ mod tests {
         }
     }
 
-    fn read_changed(change: &Value) -> Option<Given> {
+    fn told(change: &Value) -> Option<Given> {
         let mut refund = json!({
             "resource": "refund", "id": "re_1", "status": "refunded", "metadata": ORDER,
             "amount": { "value": "9.90", "currency": "EUR" },
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn each_state_of_mollie_is_reported() {
+    fn each_state_of_mollie_is_told() {
         for (status, state) in [
             ("queued", RefundState::Pending),
             ("pending", RefundState::Pending),
@@ -222,12 +222,12 @@ mod tests {
             ("failed", RefundState::Failed),
             ("canceled", RefundState::Failed),
         ] {
-            let given = read_changed(&json!({ "status": status })).unwrap();
+            let given = told(&json!({ "status": status })).unwrap();
             assert_eq!(given.state, state, "{status}");
             assert_eq!(given.detail.is_empty(), state == RefundState::Succeeded);
         }
         assert_eq!(
-            read_changed(&json!({ "status": "odd" })).unwrap().state,
+            told(&json!({ "status": "odd" })).unwrap().state,
             RefundState::Pending
         );
     }
@@ -239,10 +239,10 @@ mod tests {
             json!({ "metadata": "{\"bookkeeping_id\":12345}" }),
             json!({ "amount": { "value": "-9.90", "currency": "eur" } }),
         ] {
-            let given = read_changed(&change).unwrap();
+            let given = told(&change).unwrap();
             assert_eq!(given.state, RefundState::Succeeded, "{change}");
         }
-        assert_eq!(read_changed(&json!({ "id": null })), None);
+        assert_eq!(told(&json!({ "id": null })), None);
     }
 
     #[test]
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_surely_refunded_nothing_is_refused() {
+    fn only_what_surely_gave_nothing_back_is_refused() {
         let refused = |status| {
             refused(&Answer {
                 status,

@@ -98,7 +98,7 @@ impl Payment {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::tests::{payment_json, read, with};
+    use crate::wire::tests::{read, told, with};
     use kassette_plugin::provider::{DisputeState, RefundState};
     use serde_json::{Value, json};
 
@@ -118,7 +118,7 @@ mod tests {
             ("expired", Status::Expired, Settlement::Pending, 0),
             ("failed", Status::Declined, Settlement::Pending, 0),
         ] {
-            let report = read(&payment_json(told_status)).unwrap().report();
+            let report = read(&told(told_status)).unwrap().report();
             assert_eq!(
                 (report.status, report.settlement, report.received.amount),
                 (status, settlement, received),
@@ -173,10 +173,10 @@ mod tests {
     }
 
     #[test]
-    fn refunds_and_chargebacks_are_reported_one_by_one() {
-        let mut reported = payment_json("paid");
-        reported["amountRefunded"] = euros("14.90");
-        reported["_embedded"] = json!({
+    fn refunds_and_chargebacks_are_told_one_by_one() {
+        let mut told = told("paid");
+        told["amountRefunded"] = euros("14.90");
+        told["_embedded"] = json!({
             "refunds": [
                 { "id": "re_2", "amount": euros("5.00"), "status": "queued" },
                 { "id": "re_1", "amount": euros("9.90"), "status": "refunded" },
@@ -185,7 +185,7 @@ mod tests {
                 { "id": "chb_1", "amount": euros("35.00"), "reversedAt": "2027-01-15T08:00:00+00:00" },
             ],
         });
-        let report = read(&reported).unwrap().report();
+        let report = read(&told).unwrap().report();
         assert_eq!((report.status, report.given_back), (Status::Completed, 990));
         let states: Vec<RefundState> = report
             .particulars
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn why_it_failed_is_reported_to_the_operator() {
+    fn why_it_failed_is_told_to_the_operator() {
         let details = json!({ "failureReason": "insufficient_funds" });
         let failed = with("failed", "details", details).unwrap().report();
         assert_eq!(failed.detail, "failed, insufficient_funds");
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn an_approval_that_cannot_be_captured_is_for_a_person() {
-        let refused = |status| read(&payment_json(status)).unwrap().refused("status 422");
+        let refused = |status| read(&told(status)).unwrap().refused("status 422");
         assert_eq!(refused("authorized").status, Status::Review);
         assert_eq!(refused("canceled").status, Status::Cancelled);
         let capture = |status: &str| {
@@ -226,7 +226,7 @@ mod tests {
         assert_eq!((capture.id.as_str(), capture.amount), ("tr_1", 4990));
         assert_eq!(capture.at, Some(1_800_000_009_000));
         assert!(
-            read(&payment_json("failed"))
+            read(&told("failed"))
                 .unwrap()
                 .report()
                 .particulars

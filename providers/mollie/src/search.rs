@@ -83,14 +83,14 @@ fn next(page: &str) -> Option<Option<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::tests::payment_json;
+    use crate::wire::tests::told;
     use kassette_plugin::provider::Environment;
     use kassette_plugin::provider::http::{Request, Response, SendFailure};
     use kassette_plugin::testing::{Host, with_host};
     use serde_json::{Value, json};
 
     fn payment(number: usize, metadata: &Value) -> Value {
-        let mut payment = payment_json("open");
+        let mut payment = told("open");
         payment["id"] = json!(format!("tr_{number}"));
         payment["metadata"] = metadata.clone();
         payment
@@ -112,12 +112,12 @@ mod tests {
     }
 
     /// An account with that many payments; one of them belongs to the attempt.
-    struct FakeProvider {
+    struct Vendor {
         payments: Vec<Value>,
         asked: usize,
     }
 
-    impl Host for FakeProvider {
+    impl Host for Vendor {
         fn send(&mut self, request: &Request) -> Result<Response, SendFailure> {
             self.asked += 1;
             assert!(self.asked <= PAGES + 1, "asks without end");
@@ -162,9 +162,7 @@ mod tests {
             callback_url: String::new(),
             settings: Vec::new(),
         };
-        let found = with_host(FakeProvider { payments, asked: 0 }, || {
-            find(&account, attempt)
-        });
+        let found = with_host(Vendor { payments, asked: 0 }, || find(&account, attempt));
         found.unwrap().map(|payment| payment.id)
     }
 

@@ -168,9 +168,9 @@ fn opened(
         return Err(StartFailure::Declined(format!("{} is over", payment.id)));
     }
     // A payment that was paid in the meantime does not have this address; the host finds it by a query.
-    let page = payment
-        .checkout
-        .ok_or_else(|| StartFailure::Uncertain(format!("{} can no longer be paid", payment.id)))?;
+    let page = payment.checkout.ok_or_else(|| {
+        StartFailure::Uncertain(format!("{} cannot be paid any more", payment.id))
+    })?;
     Ok(Started::Open(Open {
         reference: payment.id,
         action: Action::Redirect(page),
@@ -197,7 +197,7 @@ fn refused(problem: Problem) -> StartFailure {
 pub(crate) mod tests {
     use super::*;
     use crate::klarna::tests::answers;
-    use crate::wire::tests::{payment_json, read};
+    use crate::wire::tests::{read, told};
     use kassette_plugin::provider::{Environment, Money, Payer};
     use serde_json::{Value, json};
 
@@ -334,11 +334,11 @@ pub(crate) mod tests {
     }
 
     fn opened_as(change: &[(&str, Value)]) -> Result<Started, StartFailure> {
-        let mut reported = payment_json("open");
+        let mut told = told("open");
         for (name, value) in change {
-            reported[*name] = value.clone();
+            told[*name] = value.clone();
         }
-        opened(read(&reported), &account(), &attempt("credit_card"))
+        opened(read(&told), &account(), &attempt("credit_card"))
     }
 
     #[test]

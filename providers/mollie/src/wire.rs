@@ -192,7 +192,7 @@ pub(crate) mod tests {
     use serde_json::{Value, json};
 
     /// A payment as Mollie would return it.
-    pub(crate) fn payment_json(status: &str) -> Value {
+    pub(crate) fn told(status: &str) -> Value {
         json!({
             "resource": "payment", "id": "tr_1", "mode": "test", "status": status,
             "amount": { "value": "49.90", "currency": "EUR" },
@@ -212,18 +212,18 @@ pub(crate) mod tests {
     }
 
     pub(crate) fn with(status: &str, name: &str, value: Value) -> Option<Payment> {
-        let mut reported = payment_json(status);
-        reported.as_object_mut().unwrap().insert(name.into(), value);
-        read(&reported)
+        let mut told = told(status);
+        told.as_object_mut().unwrap().insert(name.into(), value);
+        read(&told)
     }
 
     #[test]
     fn what_is_missing_or_odd_hides_nothing_else() {
         assert_eq!(payment(b"{"), None);
         for field in ["id", "status", "amount"] {
-            let mut reported = payment_json("open");
-            reported.as_object_mut().unwrap().remove(field);
-            assert_eq!(read(&reported), None, "{field}");
+            let mut told = told("open");
+            told.as_object_mut().unwrap().remove(field);
+            assert_eq!(read(&told), None, "{field}");
         }
         for id in ["ord_1", "tr_../1"] {
             assert_eq!(with("paid", "id", json!(id)), None, "{id}");
@@ -249,10 +249,7 @@ pub(crate) mod tests {
             );
             assert_eq!(paid.refunded, 0, "{field}");
         }
-        assert_eq!(
-            read(&payment_json("paid_maybe")).unwrap().stands,
-            Stands::Unknown
-        );
+        assert_eq!(read(&told("paid_maybe")).unwrap().stands, Stands::Unknown);
     }
 
     #[test]

@@ -166,7 +166,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_refusal_is_reported_by_its_issue_and_debug_id() {
+    fn a_refusal_is_told_by_its_issue_and_debug_id() {
         let said = problem(&refusal(422, "ORDER_NOT_APPROVED"));
         assert_eq!(
             said.to_string(),
@@ -177,7 +177,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn prose_of_a_stranger_is_not_reported() {
+    fn prose_of_a_stranger_is_not_told() {
         let said = problem(&refusal(502, "<html> and more"));
         assert_eq!(said.issue, "UNPROCESSABLE_ENTITY");
         assert_eq!(problem(&answer(502, "<html>")).to_string(), "status 502 ");

@@ -218,7 +218,7 @@ fn dispute(
     found: Found,
     resource: &Json,
 ) -> Result<Vec<Notice>, CallbackFailure> {
-    let reported = match found {
+    let told = match found {
         Found::Ours(attempt) => Some(attempt),
         Found::Capture(_) => None,
     };
@@ -227,10 +227,10 @@ fn dispute(
         None => None,
     };
     let Some(lone) = lone else {
-        let reported = reported.map(|attempt| asking((attempt, None)));
-        return Ok(reported.into_iter().collect());
+        let told = told.map(|attempt| asking((attempt, None)));
+        return Ok(told.into_iter().collect());
     };
-    let Some(attempt) = lone.attempt.as_deref().and_then(ours).or(reported) else {
+    let Some(attempt) = lone.attempt.as_deref().and_then(ours).or(told) else {
         return Ok(Vec::new());
     };
     // If the dispute has ended without a known decision, read it from PayPal's API.
@@ -239,8 +239,8 @@ fn dispute(
         false => None,
     };
     let resource = asked.as_ref().unwrap_or(resource);
-    let reported = dispute::read(resource, &lone.capture);
-    let Some((order, dispute)) = lone.order.clone().zip(reported) else {
+    let told = dispute::read(resource, &lone.capture);
+    let Some((order, dispute)) = lone.order.clone().zip(told) else {
         return Ok(vec![asking((attempt, lone.order))]);
     };
     // After a decision the host queries the order too, because PayPal books the returned money as a separate

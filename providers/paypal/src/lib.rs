@@ -60,7 +60,7 @@ impl Provider for PayPal {
                 ).form(SettingForm::Address),
                 SettingSpec::optional(
                     start::VENMO,
-                    "true: PayPal has allowed this account to send Venmo's payers to its page. Default: Venmo is refused, because PayPal supports it officially only in its JavaScript SDK.",
+                    "true: PayPal has allowed this account to send Venmo's payers to its page. Default: Venmo is refused, because PayPal promises it to its JavaScript SDK alone.",
                 ).form(SettingForm::Flag).or("false"),
             ]
             .into_iter()
@@ -73,7 +73,7 @@ impl Provider for PayPal {
                 ),
                 SecretSpec::text(
                     api::CLIENT_SECRET,
-                    "Secret of the REST app: next to its client ID in the Developer Dashboard",
+                    "Secret of the REST app: beside its client ID in the Developer Dashboard",
                 ),
             ],
             tokens: vec![api::TOKEN.into()],

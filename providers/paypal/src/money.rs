@@ -87,12 +87,8 @@ mod tests {
             ("1e2", None),
             ("", None),
         ] {
-            let reported = object([("currency_code", "EUR".into()), ("value", text.into())]);
-            assert_eq!(
-                read(&reported).map(|money| money.amount),
-                amount,
-                "{text:?}"
-            );
+            let told = object([("currency_code", "EUR".into()), ("value", text.into())]);
+            assert_eq!(read(&told).map(|money| money.amount), amount, "{text:?}");
         }
     }
 }

@@ -86,7 +86,7 @@ fn with_disputes(account: &Account, mut order: Order) -> Result<Report, QueryFai
             order.leave_out_refund_of(dispute.amount);
         }
     }
-    let mut report = report_with_capture(&order)?;
+    let mut report = told(&order)?;
     let lost = |dispute: &&Dispute| dispute.state == DisputeState::Lost;
     let gone = disputes.iter().filter(lost);
     let gone = gone.fold(report.given_back, |sum, dispute| {
@@ -152,7 +152,7 @@ fn forgotten(
     } else if account.now < attempt.expires {
         return Err(QueryFailure::Absent);
     }
-    let why = "PayPal no longer knows the order: it was not captured in time";
+    let why = "PayPal knows the order no more: it was not captured in time";
     Ok(ended(attempt, id, Status::Expired, why))
 }
 
@@ -180,18 +180,18 @@ fn capture(account: &Account, attempt: &Attempt, order: &Order) -> Result<Report
     if matches!(answer.status, 200 | 201) {
         // A minimal answer contains no capture, so read the order.
         let captured = ours(&answer, attempt)?;
-        if captured.report().is_some() && captured.is_complete() {
-            return report_with_capture(&captured);
+        if captured.report().is_some() && captured.is_told_whole() {
+            return told(&captured);
         }
         return match fetch(account, attempt, &order.id)? {
-            Some(order) => report_with_capture(&order),
+            Some(order) => told(&order),
             None => forgotten(account, attempt, &order.id, QueryPurpose::Capture),
         };
     }
     let problem = api::problem(&answer);
     match refused(&problem) {
         Refusal::Moved => match fetch(account, attempt, &order.id)? {
-            Some(order) => report_with_capture(&order),
+            Some(order) => told(&order),
             None => forgotten(account, attempt, &order.id, QueryPurpose::Capture),
         },
         Refusal::Declined => {
@@ -238,7 +238,7 @@ fn close(account: &Account, attempt: &Attempt, order: &Order) -> Result<Report, 
         204 => {}
         // Captured or gone in the meantime, or PayPal does not allow the change in this state.
         400 | 404 | 422 => match fetch(account, attempt, &order.id)? {
-            Some(now) if now.is_captured() || now.is_over() => return report_with_capture(&now),
+            Some(now) if now.is_captured() || now.is_over() => return told(&now),
             Some(_) => {}
             None => return forgotten(account, attempt, &order.id, QueryPurpose::Cancel),
         },
@@ -269,13 +269,13 @@ fn mark(account: &Account, attempt: &Attempt, id: &str) -> Result<Answer, QueryF
 fn odd(order: &Order) -> Report {
     let mut report = order.quiet();
     report.status = Status::Review;
-    report.detail = "the order's amount differs from the due amount; it was not captured".into();
+    report.detail = "the order's amount is not what is due; it was not captured".into();
     report.particulars.authorised_at = None;
     report.particulars.capture_before = None;
     report
 }
 
-fn report_with_capture(order: &Order) -> Result<Report, QueryFailure> {
+fn told(order: &Order) -> Result<Report, QueryFailure> {
     order
         .report()
         .ok_or_else(|| unavailable("the order is completed and shows no capture"))
@@ -302,10 +302,10 @@ fn unavailable(why: &str) -> QueryFailure {
 mod tests {
     use super::*;
     use crate::api::tests::refusal;
-    use crate::wire::tests::{captured, order_json, read};
+    use crate::wire::tests::{captured, read, told as vendor_told};
 
     fn order(status: &str) -> Order {
-        wire::order(&read(&order_json(status, &[])), None).unwrap()
+        wire::order(&read(&vendor_told(status, &[])), None).unwrap()
     }
 
     #[test]
@@ -344,8 +344,8 @@ mod tests {
     #[test]
     fn cancel_leaves_alone_what_is_paid_or_over() {
         for status in ["COMPLETED", "PENDING"] {
-            let reported = order_json("COMPLETED", &[captured(status, None)]);
-            let paid = wire::order(&read(&reported), None).unwrap();
+            let told = vendor_told("COMPLETED", &[captured(status, None)]);
+            let paid = wire::order(&read(&told), None).unwrap();
             assert_eq!(needed(&paid, QueryPurpose::Cancel), None, "{status}");
         }
         assert_eq!(needed(&order("VOIDED"), QueryPurpose::Cancel), None);

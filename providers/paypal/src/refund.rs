@@ -17,7 +17,7 @@ use crate::{money, wire};
 const DAYS: u32 = 180;
 
 /// Time in which a request id can be repeated, in milliseconds: PayPal's 45 days, minus a day.
-const REQUEST_ID_LIFE_MS: u64 = 44 * 86_400_000;
+const KEPT: u64 = 44 * 86_400_000;
 
 /// Maximum length of the note to the payer, in UTF-16 code units.
 const NOTE: usize = 255;
@@ -53,8 +53,8 @@ pub(crate) fn refund(
             }
             known.credited().map(|capture| capture.id.as_str())
         }
-        None if account.now >= order.asked_at.saturating_add(REQUEST_ID_LIFE_MS) => {
-            let why = "PayPal no longer returns the order and no longer knows the request id";
+        None if account.now >= order.asked_at.saturating_add(KEPT) => {
+            let why = "PayPal tells neither the order nor keeps the request id any more";
             return Err(RefundFailure::Uncertain(why.into()));
         }
         None => {
@@ -73,7 +73,7 @@ pub(crate) fn refund(
         answer = api::post(account, &path, &format!("{}-bare", order.id), &bare)?;
     }
     if matches!(answer.status, 200 | 201) {
-        return read_refund(&answer, paid, order).ok_or_else(unreadable);
+        return told(&answer, paid, order).ok_or_else(unreadable);
     }
     let problem = api::problem(&answer);
     match meaning(&problem) {
@@ -98,11 +98,10 @@ pub(crate) fn query(account: &Account, paid: &Paid, order: &Order) -> Result<Giv
             // PayPal issued this id, so that a 404 proves nothing.
             return Err(unavailable(&api::problem(&answer).to_string()));
         }
-        return read_refund(&answer, paid, order)
-            .ok_or_else(|| unavailable("the answer cannot be read"));
+        return told(&answer, paid, order).ok_or_else(|| unavailable("the answer cannot be read"));
     }
     let known = read(account, paid)?;
-    let known = known.ok_or_else(|| unavailable("PayPal no longer returns the order"))?;
+    let known = known.ok_or_else(|| unavailable("PayPal tells the order no more"))?;
     match (listed(&known, order), known.unreadable.first()) {
         (Some(given), _) => Ok(given),
         // The unreadable entry may be this refund.
@@ -151,7 +150,7 @@ fn body(paid: &Paid, order: &Order, noted: bool) -> Option<Json> {
 
 /// Reads the refund in an answer. `None` if its amount or currency differs from the order's. A minimal answer
 /// contains neither amount nor order id and is trusted, because it answers the order's own request.
-fn read_refund(answer: &Answer, paid: &Paid, order: &Order) -> Option<Given> {
+fn told(answer: &Answer, paid: &Paid, order: &Order) -> Option<Given> {
     let value = answer.json()?;
     let amount = Some(order.amount.amount);
     let refund = wire::refund(&value, &order.amount.currency, &paid.attempt, amount)?;

@@ -77,11 +77,11 @@ pub(crate) fn simulator(settings: &[Setting]) -> Result<Option<(String, Vec<u8>)
     let base = settings::text(settings, BASE_URL).unwrap_or_default();
     if !is_loopback(base) {
         return Err(format!(
-            "the setting {SIMULATOR_ROOT} is only for a simulator on this machine"
+            "the setting {SIMULATOR_ROOT} is for a simulator on this machine alone"
         ));
     }
     let root = encode::unbase64(root)
-        .ok_or_else(|| format!("the setting {SIMULATOR_ROOT} is not a certificate in base64"))?;
+        .ok_or_else(|| format!("the setting {SIMULATOR_ROOT} is no base64 of a certificate"))?;
     Ok(Some((base.trim_end_matches('/').to_owned(), root)))
 }
 
@@ -256,13 +256,15 @@ fn confirmed(
     body.push(b'}');
     let answer = api::ask(account, "/v1/notifications/verify-webhook-signature", body);
     let answer = answer.map_err(later)?;
-    let reported = answer.json();
-    let reported = reported
+    let told = answer.json();
+    let told = told
         .as_ref()
         .and_then(|body| body.get("verification_status"));
-    match (answer.status, reported.and_then(Json::text)) {
+    match (answer.status, told.and_then(Json::text)) {
         (200, Some("SUCCESS")) => Ok(()),
-        (200, Some("FAILURE")) => Err(CallbackFailure::Forged("PayPal did not sign it".into())),
+        (200, Some("FAILURE")) => Err(CallbackFailure::Forged(
+            "PayPal says that it is not its own".into(),
+        )),
         _ => Err(CallbackFailure::Later(api::problem(&answer).to_string())),
     }
 }

@@ -27,7 +27,7 @@ pub(crate) fn start(account: &Account, attempt: &Attempt) -> Result<Started, Sta
         let allowed = settings::flag(&account.settings, VENMO, false);
         if !allowed.map_err(|refusal| StartFailure::Unavailable(refusal.detail))? {
             return Err(StartFailure::Unavailable(format!(
-                "PayPal supports Venmo officially only in its JavaScript SDK; see the setting {VENMO}"
+                "PayPal promises Venmo to its JavaScript SDK alone; see the setting {VENMO}"
             )));
         }
     }
@@ -147,7 +147,7 @@ fn opened(order: Order, attempt: &Attempt) -> Result<Started, StartFailure> {
     let Some(approve) = order.approve else {
         // Approved or captured: the payer has nothing left to do, and the host queries the outcome.
         return Err(StartFailure::Uncertain(format!(
-            "order {id} no longer waits for a payer"
+            "order {id} waits for no payer any more"
         )));
     };
     Ok(Started::Open(Open {
@@ -185,7 +185,7 @@ fn refused(problem: &Problem) -> StartFailure {
 mod tests {
     use super::*;
     use crate::api::tests::{answer, refusal};
-    use crate::wire::tests::{captured, order_json};
+    use crate::wire::tests::{captured, told};
     use kassette_plugin::provider::{Environment, Money, Payer};
     use serde_json::{Value, json};
 
@@ -303,8 +303,7 @@ mod tests {
     #[test]
     fn a_created_and_a_repeated_order_lead_to_the_payers_page() {
         for status in [200, 201] {
-            let Ok(Started::Open(open)) = judge(status, &order_json("PAYER_ACTION_REQUIRED", &[]))
-            else {
+            let Ok(Started::Open(open)) = judge(status, &told("PAYER_ACTION_REQUIRED", &[])) else {
                 panic!("not open");
             };
             assert_eq!(open.reference, "5O190127TN364715T");
@@ -316,15 +315,15 @@ mod tests {
     #[test]
     fn an_order_that_is_over_is_declined_and_a_paid_one_is_asked_about() {
         assert!(matches!(
-            judge(200, &order_json("VOIDED", &[])),
+            judge(200, &told("VOIDED", &[])),
             Err(StartFailure::Declined(_))
         ));
-        let refused = order_json("COMPLETED", &[captured("DECLINED", None)]);
+        let refused = told("COMPLETED", &[captured("DECLINED", None)]);
         assert!(matches!(
             judge(200, &refused),
             Err(StartFailure::Declined(_))
         ));
-        let mut approved = order_json("APPROVED", &[]);
+        let mut approved = told("APPROVED", &[]);
         approved["links"] = json!([]);
         assert!(matches!(
             judge(200, &approved),
@@ -334,13 +333,13 @@ mod tests {
 
     #[test]
     fn an_order_about_something_else_is_not_ours() {
-        let mut other = order_json("CREATED", &[]);
+        let mut other = told("CREATED", &[]);
         other["purchase_units"][0]["amount"]["value"] = "49.91".into();
         assert!(matches!(
             judge(201, &other),
             Err(StartFailure::Uncertain(_))
         ));
-        let mut other = order_json("CREATED", &[]);
+        let mut other = told("CREATED", &[]);
         other["purchase_units"][0]["custom_id"] = "attempt-2".into();
         assert!(matches!(
             judge(201, &other),

@@ -58,12 +58,12 @@ pub(crate) struct Order {
     /// Address where the payer approves. `None` after the approval.
     pub(crate) approve: Option<String>,
     /// Other details.
-    pub(crate) details: OrderDetails,
+    pub(crate) beside: Beside,
 }
 
 /// Details of an order that decide nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct OrderDetails {
+pub(crate) struct Beside {
     /// Status in PayPal's terms.
     status: String,
     /// The payer's means of payment.
@@ -113,10 +113,10 @@ pub(crate) fn order(value: &Json, currency: Option<&str>) -> Option<Order> {
     }
     // Refunds use the captured currency, which may differ from the order's.
     let taken = captures.first().map(|capture| &capture.amount);
-    let reported = taken
+    let told = taken
         .or(amount.as_ref())
         .map(|money| money.currency.as_str());
-    let currency = reported.or(currency)?.to_owned();
+    let currency = told.or(currency)?.to_owned();
     let mut refunds = Vec::new();
     for item in listed("refunds") {
         match refund(item, &currency, attempt.unwrap_or_default(), None) {
@@ -135,7 +135,7 @@ pub(crate) fn order(value: &Json, currency: Option<&str>) -> Option<Order> {
         phase: phase.unwrap_or(Phase::Unknown),
         refunds,
         approve: link(value, "payer-action").or_else(|| link(value, "approve")),
-        details: OrderDetails {
+        beside: Beside {
             status: word(value.get("status")).unwrap_or_default(),
             instrument: value.get("payment_source").and_then(instrument),
             made: at(value, "create_time"),
@@ -291,7 +291,7 @@ impl Order {
     }
 
     /// Whether the answer is complete; a minimal answer has no purchase unit.
-    pub(crate) fn is_complete(&self) -> bool {
+    pub(crate) fn is_told_whole(&self) -> bool {
         self.amount.is_some() || !self.captures.is_empty()
     }
 
@@ -329,7 +329,7 @@ impl Order {
             particulars.unreadable = self.unreadable.iter().take(SENTENCES).cloned().collect();
             particulars.references = self.captures.iter().map(|each| each.id.clone()).collect();
             particulars.fee = self.fee();
-            particulars.instrument = self.details.instrument.clone();
+            particulars.instrument = self.beside.instrument.clone();
             particulars.refunds = self.refunds.clone();
             return Some(report);
         }
@@ -396,7 +396,7 @@ impl Order {
     /// Report of a pending order without money.
     pub(crate) fn quiet(&self) -> Report {
         let approved = self.phase == Phase::Approved && !self.closed;
-        let details = self.details.clone();
+        let beside = self.beside.clone();
         Report {
             reference: self.id.clone(),
             status: Status::Pending,
@@ -408,10 +408,10 @@ impl Order {
             given_back: 0,
             detail: String::new(),
             particulars: Particulars {
-                provider_status: Some(details.status),
-                instrument: details.instrument,
-                authorised_at: details.changed.filter(|_| approved),
-                capture_before: details
+                provider_status: Some(beside.status),
+                instrument: beside.instrument,
+                authorised_at: beside.changed.filter(|_| approved),
+                capture_before: beside
                     .made
                     .filter(|_| approved)
                     .map(|made| made.saturating_add(CAPTURABLE)),

@@ -104,7 +104,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_refusal_is_reported_by_its_code_alone() {
+    fn a_refusal_is_told_by_its_code_alone() {
         let said = problem(&refusal(402, "3022"));
         assert_eq!(said.to_string(), "status 402 error 3022");
         assert_eq!(problem(&refusal(400, "<b>")).code, "");

@@ -103,7 +103,7 @@ fn is_attempt(reference: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::tests::payment_json;
+    use crate::wire::tests::payment_told;
     use kassette_plugin::provider::{Status, Verb};
     use kassette_plugin::testing::{Host, with_host};
     use serde_json::{Value, json};
@@ -133,7 +133,7 @@ mod tests {
     }
 
     fn event(name: &str, status: &str, reference: &str) -> Value {
-        let mut payload = payment_json(status);
+        let mut payload = payment_told(status);
         payload["merchantRefNum"] = reference.into();
         json!({ "eventType": name, "payload": payload, "attemptNumber": "1", "mode": "live" })
     }
@@ -148,8 +148,8 @@ mod tests {
 
     #[test]
     fn a_completed_payment_is_reported_with_its_money() {
-        let reported = notices(&event("PAYMENT_COMPLETED", "COMPLETED", ID));
-        let [notice] = reported.as_slice() else {
+        let told = notices(&event("PAYMENT_COMPLETED", "COMPLETED", ID));
+        let [notice] = told.as_slice() else {
             panic!("one notice")
         };
         assert_eq!(notice.about, Subject::Attempt(ID.into()));
@@ -171,12 +171,9 @@ mod tests {
             ("PAYMENT_COMPLETED", "HELD"),
             ("SETTLEMENT_COMPLETED", "COMPLETED"),
         ] {
-            let reported = notices(&event(name, status, ID));
-            assert_eq!(reported.len(), 1, "{name}");
-            assert!(
-                reported.iter().all(|notice| notice.report.is_none()),
-                "{name}"
-            );
+            let told = notices(&event(name, status, ID));
+            assert_eq!(told.len(), 1, "{name}");
+            assert!(told.iter().all(|notice| notice.report.is_none()), "{name}");
         }
     }
 
@@ -204,16 +201,16 @@ mod tests {
         let name = renamed.as_object_mut().unwrap().remove("eventType");
         renamed["eventName"] = name.unwrap();
         renamed["type"] = "PAYMENT".into();
-        let reported = notices(&renamed);
-        assert!(reported.iter().any(|notice| notice.report.is_some()));
+        let told = notices(&renamed);
+        assert!(told.iter().any(|notice| notice.report.is_some()));
     }
 
     #[test]
     fn a_refund_leads_to_its_payment_by_what_it_names() {
-        let reported = |refund: &Value| {
-            let reported = notices(refund);
-            let [notice] = reported.as_slice() else {
-                panic!("one notice: {reported:?}")
+        let told = |refund: &Value| {
+            let told = notices(refund);
+            let [notice] = told.as_slice() else {
+                panic!("one notice: {told:?}")
             };
             assert_eq!(notice.report, None);
             notice.about.clone()
@@ -221,18 +218,18 @@ mod tests {
         for name in ["paymentId", "settlementId"] {
             let mut refund = event("REFUND_COMPLETED", "COMPLETED", "refund of the portal");
             refund["payload"][name] = "3aeb9c63".into();
-            assert_eq!(reported(&refund), Subject::Reference("3aeb9c63".into()));
+            assert_eq!(told(&refund), Subject::Reference("3aeb9c63".into()));
         }
         for reference in [ID.to_owned(), format!("{ID}-{}", "0".repeat(32))] {
             let refund = event("REFUND_FAILED", "FAILED", &reference);
-            assert_eq!(reported(&refund), Subject::Attempt(ID.into()));
+            assert_eq!(told(&refund), Subject::Attempt(ID.into()));
         }
         let others = event("REFUND_FAILED", "FAILED", &format!("{ID}-2"));
         assert!(notices(&others).is_empty());
     }
 
     #[test]
-    fn what_resembles_money_and_is_none_makes_the_host_ask() {
+    fn what_looks_like_money_and_is_none_makes_the_host_ask() {
         let paid = || event("PAYMENT_COMPLETED", "COMPLETED", ID);
         let mut debit = paid();
         debit["payload"]["paymentType"] = "EFT".into();
@@ -245,9 +242,9 @@ mod tests {
             json!({ "type": "PAYMENT_RETURN", "variables": { "payload": returned["payload"] } });
         let unknown = event("PAYMENT_REIMAGINED", "COMPLETED", ID);
         for odd in [debit, unpriced, uncounted, returned, wrapped, unknown] {
-            let reported = notices(&odd);
-            assert_eq!(reported.len(), 1, "{odd}");
-            assert_eq!(reported[0].report, None, "{odd}");
+            let told = notices(&odd);
+            assert_eq!(told.len(), 1, "{odd}");
+            assert_eq!(told[0].report, None, "{odd}");
         }
     }
 

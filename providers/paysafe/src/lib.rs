@@ -49,7 +49,8 @@ impl Provider for Paysafe {
                 ).form(SettingForm::Address),
                 SettingSpec::optional(
                     start::ACCOUNT_ID,
-                    "Number of the merchant account for Interac in CAD. Needed only if the Business Portal (Accounts) lists several.",
+                    "Number of the merchant account for Interac in CAD. Needed only where there are \
+                     several: Business Portal, Accounts.",
                 ),
             ],
             secrets: vec![
@@ -59,12 +60,12 @@ impl Provider for Paysafe {
                 ),
                 SecretSpec::text(
                     api::PASSWORD,
-                    "Password of the private API key: next to its user name in the Business Portal",
+                    "Password of the private API key: beside its user name in the Business Portal",
                 ),
                 SecretSpec::encoded(
                     callback::KEY,
                     Encoding::Base64,
-                    "HMAC key of the webhook, in base64 as shown in the Business Portal, Developer, Webhooks",
+                    "HMAC key of the webhook, base64 as it is shown: Business Portal, Developer, Webhooks",
                 ),
             ],
             tokens: Vec::new(),

@@ -32,31 +32,29 @@ pub(crate) fn query(
         (Handled::Payable, QueryPurpose::Capture)
             if handle.due.as_ref().is_some_and(|due| *due != attempt.due) =>
         {
-            let why = "the handle's amount differs from the due amount; it was not requested";
+            let why = "the handle's amount is not what is due; it was not asked for";
             Ok(handle.says(Status::Review, why))
         }
         (Handled::Payable, QueryPurpose::Capture) => pay(account, attempt, &handle),
-        (Handled::Waiting | Handled::Payable, _) => handle_report(&handle, account),
+        (Handled::Waiting | Handled::Payable, _) => tell(&handle, account),
         (Handled::Used, _) => {
             let payment = payment(account, attempt)?;
             let payment = payment.ok_or_else(|| unavailable("the payment is not shown yet"))?;
-            payment_report(account, attempt, &handle, &payment)
+            told(account, attempt, &handle, &payment)
         }
         // Paysafe may have made a payment automatically just now.
         (Handled::Failed | Handled::Cancelled | Handled::Expired | Handled::Unknown, _) => {
             match payment(account, attempt)? {
-                Some(payment) if !payment.is_over() => {
-                    payment_report(account, attempt, &handle, &payment)
-                }
-                _ => handle_report(&handle, account),
+                Some(payment) if !payment.is_over() => told(account, attempt, &handle, &payment),
+                _ => tell(&handle, account),
             }
         }
     }
 }
 
-fn handle_report(handle: &Handle, account: &Account) -> Result<Report, QueryFailure> {
+fn tell(handle: &Handle, account: &Account) -> Result<Report, QueryFailure> {
     let report = handle.report(account.now);
-    report.ok_or_else(|| unavailable("the handle contains no status"))
+    report.ok_or_else(|| unavailable("the handle tells nothing"))
 }
 
 /// Requests the payment. A handle can be used only one time, and `dupCheck` prevents a second payment of the
@@ -79,11 +77,11 @@ fn pay(account: &Account, attempt: &Attempt, handle: &Handle) -> Result<Report, 
             let made = answer.json();
             let made = made.as_ref().and_then(wire::payment);
             let made = made.ok_or_else(|| unavailable("the answer cannot be read"))?;
-            payment_report(account, attempt, handle, &made)
+            told(account, attempt, handle, &made)
         }
         // Paysafe records declined payments, and an earlier payment exists there.
         400..=499 if answer.status != 429 => match payment(account, attempt)? {
-            Some(payment) => payment_report(account, attempt, handle, &payment),
+            Some(payment) => told(account, attempt, handle, &payment),
             None => Err(unavailable(&api::problem(&answer).to_string())),
         },
         _ => Err(unavailable(&api::problem(&answer).to_string())),
@@ -92,7 +90,7 @@ fn pay(account: &Account, attempt: &Attempt, handle: &Handle) -> Result<Report, 
 
 /// Reports a payment. For a completed payment its settlements and the refunds of the Business Portal are read too,
 /// for every purpose.
-fn payment_report(
+fn told(
     account: &Account,
     attempt: &Attempt,
     handle: &Handle,
@@ -115,7 +113,7 @@ fn payment_report(
         }
     }
     let report = payment.report(Some(&handle.id), belongings);
-    report.ok_or_else(|| unavailable("no answer contains the payment's amount"))
+    report.ok_or_else(|| unavailable("no answer tells the payment's amount"))
 }
 
 /// The attempt's handle. There is at most one, because all are created with `dupCheck`.

@@ -184,7 +184,7 @@ mod tests {
         }
     }
 
-    fn refund_json(status: &str) -> Value {
+    fn told(status: &str) -> Value {
         json!({
             "id": "6cf00c1c-fb83", "merchantRefNum": format!("{}-{ORDER}", "0".repeat(32)), "amount": 990, "currencyCode": "CAD",
             "status": status, "txnTime": "2026-01-21T19:22:04Z",
@@ -239,46 +239,43 @@ mod tests {
         (result, sent)
     }
 
-    const SEARCH: &str = "GET /refunds?merchantRefNum=00000000000000000000000000000000-0000000000000000000000000000000a&startDate=2027-01-14T08:00:00Z";
+    const LOOK: &str = "GET /refunds?merchantRefNum=00000000000000000000000000000000-0000000000000000000000000000000a&startDate=2027-01-14T08:00:00Z";
     const MAKE: &str = "POST /settlements/settlement-1/refunds";
 
     #[test]
-    fn a_repeat_is_answered_with_what_the_first_made_and_one_after_the_keys_end_checks_first() {
+    fn a_repeat_is_answered_with_what_the_first_made_and_one_after_the_keys_end_looks_first() {
         let none = json!({ "refunds": [] });
-        let one = json!({ "refunds": [refund_json("PENDING")] });
+        let one = json!({ "refunds": [told("PENDING")] });
         let conflict = json!({ "error": { "code": "5031" } });
-        let (first, sent) = refunded((201, &refund_json("PENDING")), (200, &none), 0);
+        let (first, sent) = refunded((201, &told("PENDING")), (200, &none), 0);
         assert_eq!(first.unwrap().state, RefundState::Pending);
         assert_eq!(sent, [MAKE]);
         let (again, sent) = refunded((409, &conflict), (200, &one), 40);
         assert_eq!(again.unwrap().reference, "6cf00c1c-fb83");
-        assert_eq!(sent, [MAKE, SEARCH]);
+        assert_eq!(sent, [MAKE, LOOK]);
         let (unseen, _) = refunded((409, &conflict), (200, &none), 40);
         assert!(matches!(unseen, Err(RefundFailure::Uncertain(_))));
-        let (old, sent) = refunded((201, &refund_json("PENDING")), (200, &one), 89);
+        let (old, sent) = refunded((201, &told("PENDING")), (200, &one), 89);
         assert!(old.is_ok());
-        assert_eq!(sent, [SEARCH]);
+        assert_eq!(sent, [LOOK]);
         let (lost, sent) = refunded(
-            (201, &refund_json("PENDING")),
+            (201, &told("PENDING")),
             (404, &json!({"error": {"code": "5269"}})),
             89,
         );
         assert!(lost.is_ok());
-        assert_eq!(sent, [SEARCH, MAKE]);
-        let (unknown, sent) = refunded((201, &refund_json("PENDING")), (500, &json!({})), 89);
+        assert_eq!(sent, [LOOK, MAKE]);
+        let (unknown, sent) = refunded((201, &told("PENDING")), (500, &json!({})), 89);
         assert!(matches!(unknown, Err(RefundFailure::Unavailable(_))));
-        assert_eq!(sent, [SEARCH]);
+        assert_eq!(sent, [LOOK]);
     }
 
     #[test]
     fn the_answer_to_our_order_is_about_our_order() {
         let bare = json!({ "id": "r1", "status": "PENDING" });
-        let made = |reported: &Value| made(&answer(201, &reported.to_string()));
+        let made = |told: &Value| made(&answer(201, &told.to_string()));
         assert_eq!(made(&bare).unwrap().state, RefundState::Pending);
-        assert_eq!(
-            made(&refund_json("ODD")).unwrap().state,
-            RefundState::Pending
-        );
+        assert_eq!(made(&told("ODD")).unwrap().state, RefundState::Pending);
         let refused = json!({ "id": "r1", "error": { "code": "3407" } });
         assert_eq!(made(&refused).unwrap().state, RefundState::Failed);
         for odd in [json!({}), json!([]), json!({ "id": "r1" })] {
@@ -313,7 +310,7 @@ mod tests {
             )
         });
         assert!(matches!(asked, Err(QueryFailure::Unavailable(_))));
-        assert_eq!(*sent.borrow(), ["GET /refunds/6cf00c1c-fb83", SEARCH]);
+        assert_eq!(*sent.borrow(), ["GET /refunds/6cf00c1c-fb83", LOOK]);
     }
 
     #[test]
@@ -340,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_batched_yet_can_be_refunded_later() {
+    fn what_is_not_batched_yet_can_be_given_back_later() {
         let early = refused(&api::problem(&refusal(402, "3406")));
         assert!(matches!(early, RefundFailure::Unavailable(_)));
     }

@@ -144,7 +144,7 @@ const REFERENCES: usize = 8;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::tests::{handle_json, payment_json, read};
+    use crate::wire::tests::{handle_told, payment_told, read};
     use crate::wire::{handle, payment};
     use serde_json::json;
 
@@ -160,7 +160,7 @@ mod tests {
             ("EXPIRED", Some(Status::Expired)),
             ("COMPLETED", None),
         ] {
-            let handle = handle(&read(&handle_json(told))).unwrap();
+            let handle = handle(&read(&handle_told(told))).unwrap();
             let report = handle.report(1_000);
             assert!(report.iter().all(|report| report.received.amount == 0));
             let words = |report: &Report| report.particulars.provider_status.clone();
@@ -174,8 +174,8 @@ mod tests {
     }
 
     #[test]
-    fn a_payable_handle_reports_until_when_the_money_can_be_asked_for() {
-        let handle = handle(&read(&handle_json("PAYABLE"))).unwrap();
+    fn a_payable_handle_tells_until_when_the_money_can_be_asked_for() {
+        let handle = handle(&read(&handle_told("PAYABLE"))).unwrap();
         let report = handle.report(1_000).unwrap();
         assert_eq!(report.particulars.capture_before, Some(900_000));
     }
@@ -195,7 +195,7 @@ mod tests {
             ("CANCELLED", Status::Cancelled, Pending, 0),
             ("ODD", Status::Processing, Pending, 0),
         ] {
-            let payment = payment(&read(&payment_json(told))).unwrap();
+            let payment = payment(&read(&payment_told(told))).unwrap();
             let report = payment.report(None, Belongings::default()).unwrap();
             assert_eq!(
                 (report.status, report.settlement, report.received.amount),
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_decline_that_reports_its_error_alone_is_a_decline() {
+    fn a_decline_that_tells_its_error_alone_is_a_decline() {
         let bare =
             json!({ "id": "3aeb9c63", "merchantRefNum": "attempt-1", "error": { "code": "3022" } });
         let payment = payment(&read(&bare)).unwrap();
@@ -217,8 +217,8 @@ mod tests {
     }
 
     #[test]
-    fn the_ids_of_paysafes_statements_are_reported_once_each() {
-        let mut told = payment_json("COMPLETED");
+    fn the_ids_of_paysafes_statements_are_told_once_each() {
+        let mut told = payment_told("COMPLETED");
         told["gatewayReconciliationId"] = json!("8e13f7fe");
         told["statusTime"] = json!("2027-01-15T08:00:00Z");
         let payment = payment(&read(&told)).unwrap();
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn refunds_of_the_business_portal_are_reported_by_their_ids() {
-        let payment = payment(&read(&payment_json("COMPLETED"))).unwrap();
+        let payment = payment(&read(&payment_told("COMPLETED"))).unwrap();
         let refunds = [
             json!({ "id": "r1", "status": "COMPLETED", "amount": 990 }),
             json!({ "id": "r2", "status": "PENDING", "amount": 10 }),
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn a_payment_without_an_amount_received_what_its_settlements_amount_to() {
-        let mut told = payment_json("COMPLETED");
+        let mut told = payment_told("COMPLETED");
         told["amount"] = json!(null);
         let payment = payment(&read(&told)).unwrap();
         assert!(payment.report(None, Belongings::default()).is_none());

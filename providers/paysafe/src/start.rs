@@ -36,8 +36,8 @@ pub(crate) fn start(account: &Account, attempt: &Attempt) -> Result<Started, Sta
     }
     if matches!(answer.status, 200 | 201) {
         // The answer is about this handle, even if it omits its data.
-        let reported = answer.json();
-        let handle = reported.as_ref().and_then(wire::handle);
+        let told = answer.json();
+        let handle = told.as_ref().and_then(wire::handle);
         let handle = handle.ok_or_else(|| unclear("the answer cannot be read"))?;
         return opened(handle, account, attempt);
     }
@@ -171,7 +171,7 @@ fn unclear(why: &str) -> StartFailure {
 mod tests {
     use super::*;
     use crate::api::tests::refusal;
-    use crate::wire::tests::{handle_json, read};
+    use crate::wire::tests::{handle_told, read};
     use kassette_plugin::provider::{Environment, Money, Payer};
     use serde_json::{Value, json};
 
@@ -262,15 +262,15 @@ mod tests {
         );
     }
 
-    fn open(reported: &Value) -> Result<Started, StartFailure> {
-        let handle = wire::handle(&read(reported)).unwrap();
+    fn open(told: &Value) -> Result<Started, StartFailure> {
+        let handle = wire::handle(&read(told)).unwrap();
         opened(handle, &account(), &attempt())
     }
 
     #[test]
     fn a_handle_leads_to_interac_for_as_long_as_it_lives() {
         for status in ["INITIATED", "PAYABLE"] {
-            let Ok(Started::Open(open)) = open(&handle_json(status)) else {
+            let Ok(Started::Open(open)) = open(&handle_told(status)) else {
                 panic!("{status} is open");
             };
             assert!(
@@ -283,14 +283,14 @@ mod tests {
     #[test]
     fn a_handle_that_is_over_or_another_one_is_not_gone_on_with() {
         for status in ["FAILED", "EXPIRED"] {
-            let over = open(&handle_json(status));
+            let over = open(&handle_told(status));
             assert!(matches!(over, Err(StartFailure::Declined(_))), "{status}");
         }
         assert!(matches!(
-            open(&handle_json("COMPLETED")),
+            open(&handle_told("COMPLETED")),
             Err(StartFailure::Uncertain(_))
         ));
-        let mut dearer = handle_json("INITIATED");
+        let mut dearer = handle_told("INITIATED");
         dearer["amount"] = 4991.into();
         assert!(matches!(open(&dearer), Err(StartFailure::Uncertain(_))));
     }

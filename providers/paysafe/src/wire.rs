@@ -295,7 +295,7 @@ pub(crate) mod tests {
     }
 
     /// A handle as Paysafe would return it.
-    pub(crate) fn handle_json(status: &str) -> Value {
+    pub(crate) fn handle_told(status: &str) -> Value {
         json!({
             "id": "1b30a38d-63e3-4dca-bfa3-8e4d0f2b7194", "paymentHandleToken": "PHzbqsNkWR1ASPP1",
             "merchantRefNum": "attempt-1", "paymentType": "INTERAC_ETRANSFER", "status": status,
@@ -305,7 +305,7 @@ pub(crate) mod tests {
     }
 
     /// A payment as Paysafe would return it.
-    pub(crate) fn payment_json(status: &str) -> Value {
+    pub(crate) fn payment_told(status: &str) -> Value {
         json!({
             "id": "3aeb9c63-6386-46a3-9f8e-f452e722228a", "merchantRefNum": "attempt-1",
             "paymentType": "INTERAC_ETRANSFER", "status": status, "amount": 4990, "currencyCode": "CAD",
@@ -315,11 +315,11 @@ pub(crate) mod tests {
     #[test]
     fn a_status_that_is_not_documented_is_unknown() {
         assert_eq!(
-            handle(&read(&handle_json("ODD"))).unwrap().stands,
+            handle(&read(&handle_told("ODD"))).unwrap().stands,
             Handled::Unknown
         );
         assert_eq!(
-            payment(&read(&payment_json("ODD"))).unwrap().stands,
+            payment(&read(&payment_told("ODD"))).unwrap().stands,
             Paid::Unknown
         );
     }
@@ -333,16 +333,16 @@ pub(crate) mod tests {
             "currencyCode",
             "links",
         ] {
-            let mut body = handle_json("INITIATED");
-            body[field] = Value::Null;
-            let handle = handle(&read(&body)).unwrap();
+            let mut told = handle_told("INITIATED");
+            told[field] = Value::Null;
+            let handle = handle(&read(&told)).unwrap();
             assert_eq!(handle.stands, Handled::Waiting, "{field}");
         }
-        let mut body = payment_json("COMPLETED");
-        body["amount"] = json!("4990");
-        body["currencyCode"] = json!("cad");
-        body["error"] = Value::Null;
-        let read = payment(&read(&body)).unwrap();
+        let mut told = payment_told("COMPLETED");
+        told["amount"] = json!("4990");
+        told["currencyCode"] = json!("cad");
+        told["error"] = Value::Null;
+        let read = payment(&read(&told)).unwrap();
         assert_eq!(
             (read.amount, read.currency.as_deref()),
             (Some(4990), Some("CAD"))
@@ -351,11 +351,11 @@ pub(crate) mod tests {
 
     #[test]
     fn only_what_names_another_reference_is_left_out() {
-        let mut other = payment_json("COMPLETED");
+        let mut other = payment_told("COMPLETED");
         other["merchantRefNum"] = "attempt-2".into();
-        let mut silent = payment_json("PENDING");
+        let mut silent = payment_told("PENDING");
         silent.as_object_mut().unwrap().remove("merchantRefNum");
-        let list = read(&json!({ "payments": [other, payment_json("FAILED"), silent] }));
+        let list = read(&json!({ "payments": [other, payment_told("FAILED"), silent] }));
         assert_eq!(listed(&list, "payments", &["attempt-1"]).unwrap().len(), 2);
         assert_eq!(listed(&read(&json!({})), "payments", &["attempt-1"]), None);
     }
@@ -363,9 +363,9 @@ pub(crate) mod tests {
     #[test]
     fn each_status_of_a_refund_has_its_state() {
         let state = |status: &str| {
-            let body =
+            let told =
                 json!({ "id": "r1", "merchantRefNum": "order-1", "amount": 1, "status": status });
-            refund(&read(&body)).unwrap().state
+            refund(&read(&told)).unwrap().state
         };
         for (status, expected) in [
             ("RECEIVED", Some(RefundState::Pending)),
@@ -400,13 +400,13 @@ pub(crate) mod tests {
         belongings.refund(&listed(&list, "refunds", &["attempt-1"]).unwrap());
         let mut unreadable = belongings.unreadable;
         let reported = |refund: &Refund| refund.reported(&mut unreadable);
-        let body: Vec<_> = belongings.refunds.iter().filter_map(reported).collect();
-        let body: Vec<_> = body
+        let told: Vec<_> = belongings.refunds.iter().filter_map(reported).collect();
+        let told: Vec<_> = told
             .iter()
             .map(|each| (each.id.as_str(), each.amount, each.state))
             .collect();
         assert_eq!(
-            body,
+            told,
             [
                 ("r2", 990, RefundState::Succeeded),
                 ("r3", 10, RefundState::Pending)
@@ -427,9 +427,9 @@ pub(crate) mod tests {
         let list = read(&json!({ "settlements": [
             { "id": "s1", "amount": 4000, "availableToRefund": 0 }, {}, { "id": "s2", "amount": 990 },
         ] }));
-        let mut body = Belongings::default();
-        body.settle(&listed(&list, "settlements", &["attempt-1"]).unwrap());
-        assert_eq!((body.settled, body.refunds.len()), (4990, 0));
-        assert_eq!(body.settlements, ["s1", "s2"]);
+        let mut told = Belongings::default();
+        told.settle(&listed(&list, "settlements", &["attempt-1"]).unwrap());
+        assert_eq!((told.settled, told.refunds.len()), (4990, 0));
+        assert_eq!(told.settlements, ["s1", "s2"]);
     }
 }

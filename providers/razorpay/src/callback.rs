@@ -50,9 +50,7 @@ fn verify(incoming: &CallbackRequest) -> Result<(), CallbackFailure> {
     let code = header(&incoming.headers, HEADER)
         .filter(|code| code.len() == 64)
         .and_then(encode::unhex)
-        .ok_or_else(|| {
-            CallbackFailure::Forged("the signature is missing or cannot be read".into())
-        })?;
+        .ok_or_else(|| CallbackFailure::Forged("there is no signature that can be read".into()))?;
     if !secrets::ready(SECRET) {
         return Err(CallbackFailure::Later(format!(
             "secret {SECRET} is missing"
@@ -240,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_secret_the_provider_is_asked_to_come_again() {
+    fn without_the_secret_the_vendor_is_asked_to_come_again() {
         let answer = read(&account(), &incoming(&paid()));
         assert!(matches!(answer, Err(CallbackFailure::Later(_))));
     }

@@ -43,7 +43,8 @@ impl Provider for Razorpay {
                 SettingSpec::optional(
                     query::KEEP_OPEN,
                     "Default \"true\": a payer whose try failed may try again on Razorpay's page until \
-                     the link expires. \"false\" cancels the link as soon as a late authorization of a failed try is no longer possible, so that another method or provider can be chosen",
+                     the link expires. \"false\" cancels the link as soon as no failed try can be \
+                     authorised late any more, so that another method or provider can be chosen",
                 ).form(SettingForm::Flag).or("true"),
                 SettingSpec::optional(
                     BASE_URL,

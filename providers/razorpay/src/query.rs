@@ -127,9 +127,7 @@ fn capture(
         return Ok(None);
     };
     if report::own_money(link, payment) != attempt.due {
-        return Err(unavailable(
-            "the authorized amount differs from the due amount",
-        ));
+        return Err(unavailable("what was authorised is not what is due"));
     }
     let body = object([
         ("amount", payment.money.amount.into()),
@@ -350,7 +348,7 @@ pub(crate) fn unavailable(why: &str) -> QueryFailure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::tests::{BEGAN, failed, link_json, paid, read};
+    use crate::wire::tests::{BEGAN, failed, paid, read, told};
 
     const PURPOSES: [QueryPurpose; 3] = [
         QueryPurpose::Capture,
@@ -363,13 +361,7 @@ mod tests {
     const LATER: u64 = (BEGAN + 6 * 24 * 3_600) * 1_000;
 
     fn act(status: &str, tries: &[Payment], purpose: QueryPurpose, now: u64) -> Option<Act> {
-        needed(
-            &read(&link_json(status)).unwrap(),
-            tries,
-            purpose,
-            true,
-            now,
-        )
+        needed(&read(&told(status)).unwrap(), tries, purpose, true, now)
     }
 
     #[test]
@@ -406,7 +398,7 @@ mod tests {
 
     #[test]
     fn a_decline_closes_the_link_where_the_operator_wants_that_and_it_is_certain() {
-        let link = read(&link_json("created")).unwrap();
+        let link = read(&told("created")).unwrap();
         let declined = [failed("insufficient_funds")];
         let act = |now| needed(&link, &declined, QueryPurpose::Sync, false, now);
         assert_eq!(act(SOON), None);

@@ -36,7 +36,7 @@ pub(crate) fn refund(
     paid: &Paid,
     order: &Order,
 ) -> Result<Given, RefundFailure> {
-    let payments = match find_refund(account, paid, order) {
+    let payments = match look(account, paid, order) {
         Ok(Looked::Made(given)) => return Ok(given),
         Ok(Looked::NotOf(payments)) => payments,
         Err(QueryFailure::Unavailable(why)) => return Err(RefundFailure::Unavailable(why)),
@@ -56,7 +56,7 @@ pub(crate) fn refund(
         let refund = answer
             .json()
             .as_ref()
-            .and_then(|reported| answered(reported, order));
+            .and_then(|told| answered(told, order));
         return refund
             .map(|refund| given(&refund))
             .ok_or_else(|| RefundFailure::Uncertain("the answer cannot be read".into()));
@@ -67,7 +67,7 @@ pub(crate) fn refund(
         // An earlier request with this key is in progress.
         409 => Err(RefundFailure::Uncertain(problem.to_string())),
         // This request refunded nothing. An earlier one whose answer was lost is visible now.
-        400..=499 => match find_refund(account, paid, order) {
+        400..=499 => match look(account, paid, order) {
             Ok(Looked::Made(given)) => Ok(given),
             Ok(Looked::NotOf(_)) => Err(RefundFailure::Refused(said(&problem))),
             Err(_) => Err(RefundFailure::Uncertain(problem.to_string())),
@@ -87,12 +87,12 @@ pub(crate) fn query(account: &Account, paid: &Paid, order: &Order) -> Result<Giv
         let refund = answer
             .json()
             .as_ref()
-            .and_then(|reported| answered(reported, order));
+            .and_then(|told| answered(told, order));
         return refund
             .map(|refund| given(&refund))
             .ok_or_else(query::unreadable);
     }
-    match find_refund(account, paid, order) {
+    match look(account, paid, order) {
         Ok(Looked::Made(given)) => Ok(given),
         Ok(Looked::NotOf(_)) => Err(QueryFailure::Absent),
         Err(QueryFailure::Absent) => Err(unavailable("the link is unknown")),
@@ -101,7 +101,7 @@ pub(crate) fn query(account: &Account, paid: &Paid, order: &Order) -> Result<Giv
 }
 
 /// Searches for the refund in every captured payment of the link.
-fn find_refund(account: &Account, paid: &Paid, order: &Order) -> Result<Looked, QueryFailure> {
+fn look(account: &Account, paid: &Paid, order: &Order) -> Result<Looked, QueryFailure> {
     let link = if is_id(&paid.reference) {
         query::read(account, &paid.attempt, &paid.reference)?
     } else {
@@ -112,7 +112,7 @@ fn find_refund(account: &Account, paid: &Paid, order: &Order) -> Result<Looked, 
     let currency = &order.amount.currency;
     payments.retain(|payment| payment.money.currency == *currency);
     if payments.len() > MOST_REFUNDED {
-        return Err(unavailable("it has more payments than the module reads"));
+        return Err(unavailable("it was paid more often than is looked at"));
     }
     for payment in &payments {
         let refunds = query::refunds_of(account, &payment.id)?;
@@ -141,9 +141,9 @@ const fn progress(state: RefundState) -> u8 {
 }
 
 /// Reads the answer to the order's own request, which may omit the order's id and amount.
-fn answered(reported: &Json, order: &Order) -> Option<Refund> {
+fn answered(told: &Json, order: &Order) -> Option<Refund> {
     let amount = order.amount.amount;
-    let refund = wire::refund_of(reported, Some(amount))?;
+    let refund = wire::refund_of(told, Some(amount))?;
     (refund.amount == amount).then_some(refund)
 }
 

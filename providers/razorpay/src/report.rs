@@ -36,7 +36,7 @@ pub(crate) fn report(known: &Findings<'_>) -> Option<Report> {
     let (status, settlement, detail) = if !taken.is_empty() {
         taken_as(received.amount, given_back, known.disputes)
     } else if is_authorized(known.tries) {
-        let detail = "authorized; Razorpay refunds it if it is not captured";
+        let detail = "authorized; given back by Razorpay if it is not captured";
         (Status::Processing, Settlement::Pending, detail)
     } else {
         let (status, detail) = untaken(known)?;
@@ -260,7 +260,7 @@ fn references(known: &Findings<'_>, main: Option<&Payment>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::tests::{BEGAN, failed, link_json, paid, read};
+    use crate::wire::tests::{BEGAN, failed, paid, read, told};
     use kassette_plugin::provider::Refund;
 
     /// A minute after the start of the tries.
@@ -268,14 +268,14 @@ mod tests {
     /// A time when all tries are final.
     const LATER: u64 = (BEGAN + 6 * 24 * 3_600) * 1_000;
 
-    fn report_for(
+    fn tell(
         status: &str,
         tries: &[Payment],
         refunds: &[(String, Refunds)],
         disputes: &[Dispute],
         now: u64,
     ) -> Option<Report> {
-        let link = read(&link_json(status)).unwrap();
+        let link = read(&told(status)).unwrap();
         report(&Findings {
             link: &link,
             tries,
@@ -287,7 +287,7 @@ mod tests {
     }
 
     fn said(status: &str, tries: &[Payment], now: u64) -> Option<(Status, Settlement)> {
-        let report = report_for(status, tries, &[], &[], now)?;
+        let report = tell(status, tries, &[], &[], now)?;
         Some((report.status, report.settlement))
     }
 
@@ -375,29 +375,29 @@ mod tests {
 
     #[test]
     fn disputes_are_told() {
-        let report_with = |objection: Dispute| {
+        let tell = |objection: Dispute| {
             let captured = [paid("captured", true, 0)];
-            report_for("paid", &captured, &[], &[objection], SOON).unwrap()
+            tell("paid", &captured, &[], &[objection], SOON).unwrap()
         };
-        let lost = report_with(objection(DisputeState::Lost, 4990, DisputeKind::Dispute));
+        let lost = tell(objection(DisputeState::Lost, 4990, DisputeKind::Dispute));
         assert_eq!((lost.status, lost.given_back), (Status::Completed, 4990));
         assert_eq!(lost.particulars.disputes.len(), 1);
-        let disputed = report_with(objection(DisputeState::Open, 4990, DisputeKind::Dispute));
+        let disputed = tell(objection(DisputeState::Open, 4990, DisputeKind::Dispute));
         assert_eq!(
             (disputed.status, disputed.settlement),
             (Status::Review, Settlement::Pending)
         );
-        let asked = report_with(objection(DisputeState::Open, 4990, DisputeKind::Inquiry));
+        let asked = tell(objection(DisputeState::Open, 4990, DisputeKind::Inquiry));
         assert_eq!(
             (asked.status, asked.settlement),
             (Status::Review, Settlement::Confirmed)
         );
-        let won = report_with(objection(DisputeState::Won, 4990, DisputeKind::Dispute));
+        let won = tell(objection(DisputeState::Won, 4990, DisputeKind::Dispute));
         assert_eq!((won.status, won.given_back), (Status::Completed, 0));
     }
 
     #[test]
-    fn refunds_that_failed_or_are_under_way_are_not_refunded() {
+    fn refunds_that_failed_or_are_under_way_are_not_given_back() {
         let refund = |id: &str, state| Refund {
             id: id.into(),
             order_id: None,
@@ -418,62 +418,54 @@ mod tests {
         };
         let read = [("pay_1".to_owned(), read)];
         let captured = [paid("captured", true, 2970)];
-        let reported = report_for("paid", &captured, &read, &[], SOON).unwrap();
-        assert_eq!(
-            (reported.status, reported.given_back),
-            (Status::Completed, 990)
-        );
-        assert_eq!(reported.particulars.refunds.len(), 3);
+        let told = tell("paid", &captured, &read, &[], SOON).unwrap();
+        assert_eq!((told.status, told.given_back), (Status::Completed, 990));
+        assert_eq!(told.particulars.refunds.len(), 3);
         // Razorpay's own sum, because the refunds were not read.
-        let reported = report_for("paid", &captured, &[], &[], SOON).unwrap();
-        assert_eq!(reported.given_back, 2970);
+        let told = tell("paid", &captured, &[], &[], SOON).unwrap();
+        assert_eq!(told.given_back, 2970);
     }
 
     #[test]
-    fn a_payment_that_was_made_twice_is_reported_with_its_sum() {
+    fn a_payment_that_was_made_twice_is_told_with_its_sum() {
         let twice = [paid("captured", true, 0), paid("captured", true, 0)];
-        let reported = report_for("paid", &twice, &[], &[], SOON).unwrap();
-        assert_eq!(reported.received.amount, 9980);
-        assert_eq!(reported.particulars.fee.unwrap().amount, 236);
+        let told = tell("paid", &twice, &[], &[], SOON).unwrap();
+        assert_eq!(told.received.amount, 9980);
+        assert_eq!(told.particulars.fee.unwrap().amount, 236);
     }
 
     #[test]
-    fn the_payment_that_counts_is_reported_with_its_ids() {
+    fn the_payment_that_counts_is_told_with_its_ids() {
         let mut first = failed("incorrect_pin");
         first.id = "pay_0".into();
         let tries = [first, paid("captured", true, 0)];
-        let reported = report_for("paid", &tries, &[], &[], SOON)
-            .unwrap()
-            .particulars;
-        assert_eq!(reported.provider_status.as_deref(), Some("captured"));
+        let told = tell("paid", &tries, &[], &[], SOON).unwrap().particulars;
+        assert_eq!(told.provider_status.as_deref(), Some("captured"));
         assert_eq!(
-            reported.references,
+            told.references,
             ["order_1", "pay_1", "103608848276", "pay_0"]
         );
-        assert_eq!(reported.instrument.as_deref(), Some("upi @okaxis"));
-        assert_eq!(reported.reason, None);
+        assert_eq!(told.instrument.as_deref(), Some("upi @okaxis"));
+        assert_eq!(told.reason, None);
     }
 
     #[test]
-    fn a_refused_try_reports_its_reason_while_the_payer_may_go_on() {
-        let reported = report_for("created", &[failed("incorrect_pin")], &[], &[], SOON).unwrap();
-        assert_eq!(reported.status, Status::Pending);
-        let reported = reported.particulars;
-        assert_eq!(reported.reason.as_deref(), Some("incorrect_pin"));
-        assert_eq!(reported.provider_status.as_deref(), Some("failed"));
+    fn a_refused_try_tells_its_reason_while_the_payer_may_go_on() {
+        let told = tell("created", &[failed("incorrect_pin")], &[], &[], SOON).unwrap();
+        assert_eq!(told.status, Status::Pending);
+        let told = told.particulars;
+        assert_eq!(told.reason.as_deref(), Some("incorrect_pin"));
+        assert_eq!(told.provider_status.as_deref(), Some("failed"));
     }
 
     #[test]
     fn the_fee_that_the_payer_bears_is_not_received_for_the_order() {
         let pays = |amount: u64, fee: u64, bearer: &str| {
             let change = serde_json::json!({ "amount": amount, "fee": fee, "fee_bearer": bearer });
-            let told_payment = crate::wire::tests::payment_json(&change);
+            let told_payment = crate::wire::tests::payment_told(&change);
             let payment = crate::wire::payment(told_payment.to_string().as_bytes()).unwrap();
-            let reported = report_for("paid", &[payment], &[], &[], SOON).unwrap();
-            (
-                reported.received.amount,
-                reported.particulars.fee.unwrap().amount,
-            )
+            let told = tell("paid", &[payment], &[], &[], SOON).unwrap();
+            (told.received.amount, told.particulars.fee.unwrap().amount)
         };
         assert_eq!(pays(5108, 118, "customer"), (4990, 118));
         assert_eq!(pays(5108, 118, "platform"), (4990, 118));
@@ -489,10 +481,10 @@ mod tests {
         let tried = [failed("payment_cancelled")];
         let (status, _) = said("cancelled", &tried, LATER).unwrap();
         assert_eq!(status, Status::Cancelled);
-        let reported = report_for("created", &tried, &[], &[], SOON).unwrap();
-        assert_eq!(reported.status, Status::Pending);
+        let told = tell("created", &tried, &[], &[], SOON).unwrap();
+        assert_eq!(told.status, Status::Pending);
         assert_eq!(
-            reported.detail,
+            told.detail,
             "payment_cancelled: tried; the payer may try again; the last try may be authorised until 2027-01-20T08:00:00Z"
         );
     }
@@ -500,20 +492,20 @@ mod tests {
     #[test]
     fn a_declined_payer_learns_until_when_the_try_may_be_authorised() {
         let tried = [failed("insufficient_funds"), failed("incorrect_pin")];
-        let reported = report_for("cancelled", &tried, &[], &[], SOON).unwrap();
+        let told = tell("cancelled", &tried, &[], &[], SOON).unwrap();
         assert_eq!(
-            reported.detail,
+            told.detail,
             "insufficient_funds: over, but a try to pay it may still be authorised; \
              the last try may be authorised until 2027-01-15T08:15:00Z"
         );
-        let over = report_for("cancelled", &tried, &[], &[], LATER).unwrap();
+        let over = tell("cancelled", &tried, &[], &[], LATER).unwrap();
         assert_eq!(over.detail, "insufficient_funds: the payment failed");
     }
 
     #[test]
-    fn no_more_is_refunded_than_was_received() {
+    fn no_more_is_given_back_than_was_received() {
         let captured = [paid("captured", true, 9980)];
-        let reported = report_for("paid", &captured, &[], &[], SOON).unwrap();
-        assert_eq!(reported.given_back, 4990);
+        let told = tell("paid", &captured, &[], &[], SOON).unwrap();
+        assert_eq!(told.given_back, 4990);
     }
 }

@@ -146,7 +146,7 @@ fn refused(problem: &Problem) -> StartFailure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::tests::{link_json, read};
+    use crate::wire::tests::{read, told};
     use kassette_plugin::provider::{Money, Payer};
     use serde_json::{Value, json};
 
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn an_answer_that_does_not_repeat_the_reference_is_about_the_attempt() {
-        let mut link = link_json("created");
+        let mut link = told("created");
         link["reference_id"] = json!("");
         let opened = opened(&attempt(), read(&link));
         assert!(matches!(opened, Ok(Started::Open(_))));
@@ -263,7 +263,7 @@ mod tests {
             Ok(kassette_plugin::provider::http::Response {
                 status: if refused { 400 } else { 200 },
                 headers: Vec::new(),
-                body: if refused { error } else { link_json("created") }
+                body: if refused { error } else { told("created") }
                     .to_string()
                     .into_bytes(),
             })
@@ -284,7 +284,7 @@ mod tests {
     #[test]
     fn a_link_that_is_over_or_of_something_else_cannot_be_started() {
         let opened = |status: &str, attempt: &Attempt| {
-            let mut link = link_json(status);
+            let mut link = told(status);
             link["order_id"] = Value::Null;
             opened(attempt, read(&link))
         };
@@ -298,7 +298,7 @@ mod tests {
                 Err(StartFailure::Declined(_))
             ));
             // A try to pay it may still succeed; a query will show it.
-            let tried = super::opened(&attempt(), read(&link_json(over)));
+            let tried = super::opened(&attempt(), read(&told(over)));
             assert!(matches!(tried, Err(StartFailure::Uncertain(_))));
         }
         let mut other = attempt();

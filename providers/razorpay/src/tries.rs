@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_released_uncaptured_is_over_and_what_is_held_is_not() {
+    fn what_was_given_back_uncaptured_is_over_and_what_is_held_is_not() {
         let now = BEGAN * 1_000;
         assert!(is_alive(&paid("authorized", false, 0), now + 1_000_000_000));
         let given_back = paid("refunded", false, 4990);

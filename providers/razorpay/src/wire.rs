@@ -331,13 +331,13 @@ fn instrument(payment: &Json) -> Option<String> {
         Some(handle.to_owned())
     });
     let card = ["network", "last4"].map(|name| payment.path(&["card", name]).and_then(Json::text));
-    let reported = match (handle, card, text(payment, "bank")) {
+    let told = match (handle, card, text(payment, "bank")) {
         (Some(handle), ..) => format!("{method} @{handle}"),
         (_, [Some(network), Some(last)], _) => format!("{network} {last}"),
         (.., Some(bank)) => format!("{method} {bank}"),
         _ => method,
     };
-    (reported.len() <= MOST_WORDS).then_some(reported)
+    (told.len() <= MOST_WORDS).then_some(told)
 }
 
 /// Reads a refund; its receipt is the refund order's id, if any. A missing or undocumented status counts as

@@ -103,7 +103,7 @@ fn is_attempt(reference: &str) -> bool {
 mod tests {
     use super::*;
     use crate::signature::tests::{Keyed, NOW, account, signed};
-    use crate::wire::tests::{ID, order_json};
+    use crate::wire::tests::{ID, told};
     use kassette_plugin::provider::http::{Request, Response, SendFailure};
     use kassette_plugin::provider::secrets::Algorithm;
     use kassette_plugin::testing::{Host, with_host};
@@ -113,8 +113,8 @@ mod tests {
     const OTHER: &str = "6852e9a6-5cf0-ac65-8182-6a9c251011ce";
 
     /// Verifies like [`Keyed`] and answers every request with this.
-    struct FakeProvider(u16, Value);
-    impl Host for FakeProvider {
+    struct Vendor(u16, Value);
+    impl Host for Vendor {
         fn send(&mut self, _: &Request) -> Result<Response, SendFailure> {
             Ok(Response {
                 status: self.0,
@@ -130,9 +130,9 @@ mod tests {
         }
     }
 
-    fn read_with(provider: FakeProvider, event: &Value) -> Result<Vec<Subject>, CallbackFailure> {
+    fn read_with(vendor: Vendor, event: &Value) -> Result<Vec<Subject>, CallbackFailure> {
         let incoming = signed(NOW, event.to_string().as_bytes());
-        let answer = with_host(provider, || read(&account(), &incoming))?;
+        let answer = with_host(vendor, || read(&account(), &incoming))?;
         assert_eq!(answer.status, 200);
         assert!(answer.notices.iter().all(|notice| notice.report.is_none()));
         Ok(answer
@@ -147,19 +147,19 @@ mod tests {
         for event in ["ORDER_COMPLETED", "ORDER_AUTHORISED", "SOMETHING_NEW"] {
             let event =
                 json!({ "event": event, "order_id": ID, "merchant_order_ext_ref": ATTEMPT });
-            let about = read_with(FakeProvider(500, json!(null)), &event);
+            let about = read_with(Vendor(500, json!(null)), &event);
             assert_eq!(about, Ok(vec![Subject::Attempt(ATTEMPT.into())]));
         }
     }
 
     #[test]
-    fn a_refund_leads_to_the_order_that_it_refunds() {
-        let mut refund = order_json("completed");
+    fn a_refund_leads_to_the_order_that_it_gives_back() {
+        let mut refund = told("completed");
         refund["id"] = json!(OTHER);
         refund["type"] = json!("refund");
         refund["related_order_id"] = json!(ID);
         let event = json!({ "event": "ORDER_COMPLETED", "order_id": OTHER });
-        let about = read_with(FakeProvider(200, refund), &event);
+        let about = read_with(Vendor(200, refund), &event);
         assert_eq!(about, Ok(vec![Subject::Reference(ID.into())]));
     }
 
@@ -170,19 +170,16 @@ mod tests {
             "payment": { "id": OTHER, "order_id": ID },
         });
         let event = json!({ "event": "DISPUTE_ACTION_REQUIRED", "dispute_id": OTHER });
-        let about = read_with(FakeProvider(200, dispute), &event);
+        let about = read_with(Vendor(200, dispute), &event);
         assert_eq!(about, Ok(vec![Subject::Reference(ID.into())]));
     }
 
     #[test]
     fn what_cannot_be_looked_up_now_is_sent_again() {
         let event = json!({ "event": "ORDER_COMPLETED", "order_id": OTHER, "merchant_order_ext_ref": "shop-7" });
-        let asked = read_with(FakeProvider(500, json!(null)), &event);
+        let asked = read_with(Vendor(500, json!(null)), &event);
         assert!(matches!(asked, Err(CallbackFailure::Later(_))));
-        assert_eq!(
-            read_with(FakeProvider(404, json!(null)), &event),
-            Ok(Vec::new())
-        );
+        assert_eq!(read_with(Vendor(404, json!(null)), &event), Ok(Vec::new()));
     }
 
     #[test]
@@ -192,14 +189,11 @@ mod tests {
             json!({ "event": "SUBSCRIPTION_INITIATED", "subscription_id": ID, "external_reference": ATTEMPT }),
             json!({ "event": "TransactionStateChanged", "data": { "id": ID } }),
         ] {
-            assert_eq!(
-                read_with(FakeProvider(500, json!(null)), &event),
-                Ok(Vec::new())
-            );
+            assert_eq!(read_with(Vendor(500, json!(null)), &event), Ok(Vec::new()));
         }
         // An event with only an order id: the host decides whether it knows the order.
         let named = json!({ "event": "ORDER_INCREMENTAL_AUTHORISATION_DECLINED", "order_id": ID });
-        let about = read_with(FakeProvider(500, json!(null)), &named);
+        let about = read_with(Vendor(500, json!(null)), &named);
         assert_eq!(about, Ok(vec![Subject::Reference(ID.into())]));
     }
 
@@ -210,12 +204,12 @@ mod tests {
             json!([]),
             json!({ "event": "ORDER_COMPLETED", "order_id": "../x" }),
         ] {
-            let read = read_with(FakeProvider(500, json!(null)), &event);
+            let read = read_with(Vendor(500, json!(null)), &event);
             assert_eq!(read, Ok(Vec::new()), "{event}");
         }
         // Another shop's order on the same account.
         let event = json!({ "event": "ORDER_COMPLETED", "order_id": ID, "merchant_order_ext_ref": "shop:123" });
-        let read = read_with(FakeProvider(200, order_json("completed")), &event);
+        let read = read_with(Vendor(200, told("completed")), &event);
         assert_eq!(read, Ok(Vec::new()));
     }
 
@@ -223,9 +217,7 @@ mod tests {
     fn what_is_signed_and_cannot_be_read_is_acknowledged() {
         for body in [&b"{"[..], b"", b"[]", b"7"] {
             let incoming = signed(NOW, body);
-            let read = with_host(FakeProvider(500, json!(null)), || {
-                read(&account(), &incoming)
-            });
+            let read = with_host(Vendor(500, json!(null)), || read(&account(), &incoming));
             let reply = read.unwrap();
             assert_eq!((reply.status, reply.notices.len()), (200, 0));
         }

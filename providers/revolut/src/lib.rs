@@ -56,7 +56,9 @@ impl Provider for Revolut {
             settings: vec![
                 SettingSpec::optional(
                     start::CAPTURE,
-                    "automatic (default): the money is captured when the payer approves. manual: it is only authorized then, and captured after the gateway's own checks.",
+                    "automatic (default): the money is taken when the payer approves. manual: it \
+                     is only authorised then, and captured once the gateway's own checks are \
+                     through.",
                 )
                 .among(&["automatic", "manual"])
                 .or("automatic"),
@@ -85,7 +87,8 @@ impl Provider for Revolut {
                 SecretSpec::text(
                     signature::SECRET,
                     "The signing secret of the webhook (wsk_…) that posts to the account's callback \
-                     address. Revolut returns it when the webhook is created or retrieved.",
+                     address. Revolut tells it when the webhook is created, and when it is \
+                     retrieved.",
                 ),
             ],
             tokens: Vec::new(),

@@ -134,7 +134,7 @@ pub(crate) fn gathered(order: &Order, disputes: &[Dispute]) -> Particulars {
             .filter(|dispute| {
                 taken.is_none_or(|taken| taken.amount.currency == dispute.amount.currency)
             })
-            .map(|dispute| convert_dispute(dispute, taken.map(|taken| taken.amount.amount)))
+            .map(|dispute| told(dispute, taken.map(|taken| taken.amount.amount)))
             .collect(),
         unreadable: order.unreadable.clone().into_sentences(),
         ..Particulars::default()
@@ -143,7 +143,7 @@ pub(crate) fn gathered(order: &Order, disputes: &[Dispute]) -> Particulars {
 
 /// Converts a dispute; its amount is at most the captured amount. Revolut does not document when it withdraws the
 /// money of an open dispute, so only a lost dispute counts as withdrawn.
-fn convert_dispute(dispute: &Dispute, taken: Option<u64>) -> provider::Dispute {
+fn told(dispute: &Dispute, taken: Option<u64>) -> provider::Dispute {
     let amount = dispute.amount.amount.min(taken.unwrap_or(u64::MAX));
     provider::Dispute {
         id: dispute.id.clone(),
@@ -194,8 +194,8 @@ mod tests {
     }
 
     #[test]
-    fn a_paid_order_reports_fee_times_card_and_the_ids_of_statements() {
-        let reported = gathered(&paid(card()), &[]);
+    fn a_paid_order_tells_fee_times_card_and_the_ids_of_statements() {
+        let told = gathered(&paid(card()), &[]);
         let expected = Particulars {
             provider_status: Some("completed".into()),
             references: vec![PAYMENT.into(), "74839572049583726403928".into()],
@@ -208,7 +208,7 @@ mod tests {
             instrument: Some("visa 0368".into()),
             ..Particulars::default()
         };
-        assert_eq!(reported, expected);
+        assert_eq!(told, expected);
     }
 
     #[test]
@@ -234,29 +234,29 @@ mod tests {
     }
 
     #[test]
-    fn an_authorisation_reports_until_when_it_can_be_captured() {
+    fn an_authorisation_tells_until_when_it_can_be_captured() {
         let mut order = tried("authorised", "authorised", 4990);
         order["payments"][0]["payment_method"] =
             json!({ "type": "card", "capture_deadline": "2027-01-22T08:00:00Z" });
-        let reported = gathered(&read(&order).unwrap(), &[]);
-        assert_eq!(reported.capture_before, Some(1_800_604_800_000));
+        let told = gathered(&read(&order).unwrap(), &[]);
+        assert_eq!(told.capture_before, Some(1_800_604_800_000));
         assert_eq!(
-            (reported.captured_at, reported.references),
+            (told.captured_at, told.references),
             (None, vec![PAYMENT.into()])
         );
     }
 
     #[test]
-    fn a_dispute_is_reported_with_its_id_reason_and_deadline() {
+    fn a_dispute_is_told_with_its_id_reason_and_deadline() {
         let objection = json!({
             "id": DISPUTE, "state": "needs_response", "amount": 4990, "currency": "EUR",
             "reason_code": "4853", "response_due_date": "2027-01-30T08:00:00Z",
             "payment": { "id": PAYMENT, "order_id": ID, "arn": "74839572049583726403928" },
         });
         let objection = dispute(objection.to_string().as_bytes()).unwrap();
-        let reported = gathered(&paid(card()), &[objection]);
+        let told = gathered(&paid(card()), &[objection]);
         assert_eq!(
-            reported.disputes,
+            told.disputes,
             [provider::Dispute {
                 id: DISPUTE.into(),
                 amount: 4990,
@@ -271,20 +271,20 @@ mod tests {
             }]
         );
         assert_eq!(
-            reported.references.len(),
+            told.references.len(),
             2,
             "the same acquirer's reference once"
         );
         // The payment has changed since the capture.
-        assert_eq!(reported.captured_at, None);
+        assert_eq!(told.captured_at, None);
     }
 
     #[test]
-    fn why_the_last_try_was_declined_is_reported() {
+    fn why_the_last_try_was_declined_is_told() {
         let mut order = tried("cancelled", "declined", 4990);
         order["payments"][0]["decline_reason"] = json!("insufficient_funds");
-        let reported = gathered(&read(&order).unwrap(), &[]);
-        assert_eq!(reported.reason.as_deref(), Some("insufficient_funds"));
-        assert!(reported.references.is_empty());
+        let told = gathered(&read(&order).unwrap(), &[]);
+        assert_eq!(told.reason.as_deref(), Some("insufficient_funds"));
+        assert!(told.references.is_empty());
     }
 }

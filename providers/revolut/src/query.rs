@@ -264,10 +264,10 @@ pub(crate) fn unavailable(why: &str) -> QueryFailure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::tests::{order_json, read as read_order, tried};
+    use crate::wire::tests::{read as told_order, told, tried};
 
     fn order(state: &str) -> Order {
-        read_order(&order_json(state)).unwrap()
+        told_order(&told(state)).unwrap()
     }
 
     #[test]
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn a_decline_is_made_certain_whatever_the_purpose_unless_the_order_is_kept_open() {
-        let declined = read_order(&tried("pending", "declined", 4990)).unwrap();
+        let declined = told_order(&tried("pending", "declined", 4990)).unwrap();
         for purpose in [
             QueryPurpose::Capture,
             QueryPurpose::Sync,

@@ -34,7 +34,7 @@ pub(crate) fn refund(
     if !wire::is_id(&paid.reference) {
         return Err(RefundFailure::Refused("the order is unknown".into()));
     }
-    match find_refund(account, paid, order) {
+    match look(account, paid, order) {
         Ok(None) => {}
         Ok(Some(given)) => return Ok(given),
         Err(why) => return Err(RefundFailure::Unavailable(why)),
@@ -52,7 +52,7 @@ pub(crate) fn refund(
         401 | 429 => Err(RefundFailure::Unavailable(problem.to_string())),
         409 => Err(RefundFailure::Uncertain(problem.to_string())),
         // A declined refund results in status 400, but its order exists.
-        400..=499 => match find_refund(account, paid, order) {
+        400..=499 => match look(account, paid, order) {
             Ok(Some(given)) => Ok(given),
             Ok(None) => Err(RefundFailure::Refused(problem.to_string())),
             Err(_) => Err(RefundFailure::Uncertain(problem.to_string())),
@@ -66,18 +66,16 @@ pub(crate) fn query(account: &Account, paid: &Paid, order: &Order) -> Result<Giv
     if let Some(id) = order.reference.as_deref().filter(|id| wire::is_id(id)) {
         return match query::read(account, id) {
             Ok(made) if is_of(&made, paid) => Ok(given(&made, account.now)),
-            Ok(_) => Err(query::unavailable(
-                "the order is not a refund of this order",
-            )),
+            Ok(_) => Err(query::unavailable("the order is no refund of this one")),
             // Revolut issued this id, so that a 404 proves nothing unless the list contains the refund.
-            Err(QueryFailure::Absent) => match find_refund(account, paid, order) {
+            Err(QueryFailure::Absent) => match look(account, paid, order) {
                 Ok(Some(given)) => Ok(given),
                 _ => Err(query::unavailable("the refund is unknown")),
             },
             Err(failure) => Err(failure),
         };
     }
-    match find_refund(account, paid, order) {
+    match look(account, paid, order) {
         Ok(Some(given)) => Ok(given),
         Ok(None) => Err(QueryFailure::Absent),
         Err(why) => Err(QueryFailure::Unavailable(why)),
@@ -85,7 +83,7 @@ pub(crate) fn query(account: &Account, paid: &Paid, order: &Order) -> Result<Giv
 }
 
 /// Searches for the refund. The error is the reason why the search is not possible now.
-fn find_refund(account: &Account, paid: &Paid, order: &Order) -> Result<Option<Given>, String> {
+fn look(account: &Account, paid: &Paid, order: &Order) -> Result<Option<Given>, String> {
     let mut unreadable = Unreadable::default();
     match query::refunds(account, &paid.attempt, &paid.reference, &mut unreadable) {
         Ok(refunds) => {
@@ -99,7 +97,7 @@ fn find_refund(account: &Account, paid: &Paid, order: &Order) -> Result<Option<G
                     RefundState::Pending => 1,
                     RefundState::Failed => 2,
                 });
-            Ok(found.map(|refund| given_with_state(refund.id, refund.state)))
+            Ok(found.map(|refund| told(refund.id, refund.state)))
         }
         Err(QueryFailure::Unavailable(why)) => Err(why),
         Err(QueryFailure::Absent) => Err("the orders cannot be listed".into()),
@@ -145,14 +143,14 @@ fn given(made: &wire::Order, now: u64) -> Given {
         state => state,
     };
     let why = made.payments.iter().find_map(|each| each.decline.clone());
-    let mut given = given_with_state(made.id.clone(), state);
+    let mut given = told(made.id.clone(), state);
     if let Some(why) = why {
         given.detail = format!("{}, {why}", given.detail);
     }
     given
 }
 
-fn given_with_state(reference: String, state: RefundState) -> Given {
+fn told(reference: String, state: RefundState) -> Given {
     let detail = match state {
         RefundState::Pending => "processing",
         RefundState::Succeeded => "completed",

@@ -129,11 +129,11 @@ fn received(order: &Order) -> Money {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::tests::{ID, PAYMENT, order_json, read, tried};
+    use crate::wire::tests::{ID, PAYMENT, read, told, tried};
     use serde_json::{Value, json};
 
-    fn reported(body: &Value, disputes: &[Dispute], over: bool) -> Report {
-        report(read(body).unwrap(), disputes, over)
+    fn reported(told: &Value, disputes: &[Dispute], over: bool) -> Report {
+        report(read(told).unwrap(), disputes, over)
     }
 
     fn dispute(verdict: Verdict) -> Dispute {
@@ -155,12 +155,7 @@ mod tests {
     #[test]
     fn each_state_has_its_report() {
         for (order, status, settlement, received) in [
-            (
-                order_json("pending"),
-                Status::Pending,
-                Settlement::Pending,
-                0,
-            ),
+            (told("pending"), Status::Pending, Settlement::Pending, 0),
             (
                 tried("processing", "authorisation_started", 4990),
                 Status::Pending,
@@ -191,12 +186,7 @@ mod tests {
                 Settlement::Pending,
                 0,
             ),
-            (
-                order_json("failed"),
-                Status::Declined,
-                Settlement::Pending,
-                0,
-            ),
+            (told("failed"), Status::Declined, Settlement::Pending, 0),
         ] {
             let report = reported(&order, &[], false);
             assert_eq!(
@@ -210,10 +200,7 @@ mod tests {
 
     #[test]
     fn an_order_that_failed_unpaid_at_its_end_has_expired() {
-        assert_eq!(
-            reported(&order_json("failed"), &[], true).status,
-            Status::Expired
-        );
+        assert_eq!(reported(&told("failed"), &[], true).status, Status::Expired);
         let declined = tried("failed", "declined", 4990);
         assert_eq!(reported(&declined, &[], true).status, Status::Declined);
     }
@@ -224,13 +211,13 @@ mod tests {
         assert_eq!(reported(&order, &[], false).received.amount, 4989);
         order["payments"][0]["currency"] = json!("USD");
         assert_eq!(reported(&order, &[], false).received.currency, "USD");
-        let mut untold = order_json("completed");
+        let mut untold = told("completed");
         untold["outstanding_amount"] = json!(0);
         assert_eq!(reported(&untold, &[], false).received.amount, 4990);
     }
 
     #[test]
-    fn refunds_and_lost_disputes_are_money_refunded() {
+    fn refunds_and_lost_disputes_are_money_given_back() {
         let mut order = tried("completed", "completed", 4990);
         order["refunded_amount"] = json!(1000);
         let refunded = reported(&order, &[], false);
@@ -315,7 +302,7 @@ mod tests {
         assert!(is_declined(
             &read(&tried("pending", "declined", 4990)).unwrap()
         ));
-        assert!(!is_declined(&read(&order_json("pending")).unwrap()));
+        assert!(!is_declined(&read(&told("pending")).unwrap()));
         assert!(!is_declined(
             &read(&tried("processing", "declined", 4990)).unwrap()
         ));
@@ -327,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn why_it_was_declined_is_reported_to_the_operator() {
+    fn why_it_was_declined_is_told_to_the_operator() {
         let mut order = tried("cancelled", "declined", 4990);
         order["payments"][0]["decline_reason"] = json!("insufficient_funds");
         assert_eq!(

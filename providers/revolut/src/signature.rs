@@ -173,7 +173,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn without_the_secret_the_provider_is_asked_to_come_again() {
+    fn without_the_secret_the_vendor_is_asked_to_come_again() {
         let judged = verify(&account(), &signed(NOW, b"{}"));
         assert!(matches!(judged, Err(CallbackFailure::Later(_))));
     }

@@ -124,7 +124,7 @@ fn refused(problem: &Problem) -> StartFailure {
 mod tests {
     use super::*;
     use crate::signature::tests::{NOW, account};
-    use crate::wire::tests::{ID, order_json, read};
+    use crate::wire::tests::{ID, read, told};
     use kassette_plugin::provider::{Money, Payer};
     use serde_json::{Value, json};
 
@@ -219,11 +219,11 @@ mod tests {
     }
 
     fn opened_as(change: &[(&str, Value)]) -> Result<Started, StartFailure> {
-        let mut reported = order_json("pending");
+        let mut told = told("pending");
         for (name, value) in change {
-            reported[*name] = value.clone();
+            told[*name] = value.clone();
         }
-        opened(read(&reported), &attempt())
+        opened(read(&told), &attempt())
     }
 
     #[test]

@@ -388,7 +388,7 @@ pub(crate) mod tests {
     pub(crate) const PAYMENT: &str = "6516f38a-a12b-aca3-83f2-6ed16d6ed246";
 
     /// An order as Revolut would return it.
-    pub(crate) fn order_json(state: &str) -> Value {
+    pub(crate) fn told(state: &str) -> Value {
         json!({
             "id": ID, "token": "0adc0e3c-ab44-4f33-bcc0-534ded7354ce", "type": "payment", "state": state,
             "created_at": "2027-01-15T08:00:00Z", "updated_at": "2027-01-15T08:00:00Z",
@@ -400,7 +400,7 @@ pub(crate) mod tests {
 
     /// The same with a payment.
     pub(crate) fn tried(state: &str, payment: &str, amount: u64) -> Value {
-        let mut told = order_json(state);
+        let mut told = told(state);
         told["payments"] = json!([{
             "id": PAYMENT, "state": payment, "amount": amount, "currency": "EUR",
             "created_at": "2027-01-15T08:00:00Z", "updated_at": "2027-01-15T08:00:00Z",
@@ -416,7 +416,7 @@ pub(crate) mod tests {
     fn what_is_missing_or_odd_hides_nothing_else() {
         assert_eq!(order(b"{"), None);
         for field in ["id", "state", "amount", "currency"] {
-            let mut told = order_json("pending");
+            let mut told = told("pending");
             told.as_object_mut().unwrap().remove(field);
             assert_eq!(read(&told), None, "{field}");
         }
@@ -432,7 +432,7 @@ pub(crate) mod tests {
             ("state", json!("COMPLETED")),
             ("currency", json!("eur")),
         ] {
-            let mut told = order_json("completed");
+            let mut told = told("completed");
             told[field] = value.clone();
             let read = read(&told).unwrap();
             assert_eq!(
@@ -441,7 +441,7 @@ pub(crate) mod tests {
                 "{field}"
             );
         }
-        let odd = read(&order_json("captured_maybe")).unwrap();
+        let odd = read(&told("captured_maybe")).unwrap();
         assert_eq!(odd.stands, Stands::Unknown);
         assert_eq!(odd.unreadable.into_sentences().len(), 1);
     }
@@ -481,7 +481,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn of_what_is_listed_the_refunds_of_the_order_are_listed_with_our_ids() {
+    fn of_what_is_listed_the_refunds_of_the_order_are_told_with_our_ids() {
         let other = "a1b2c3d4-0003-0000-0000-000000000003";
         let refund = |id: &str, of: &str, state: &str| {
             json!({ "id": id, "type": "refund", "state": state, "amount": 1000, "related_order_id": of,
@@ -490,7 +490,7 @@ pub(crate) mod tests {
         let mut dashboard = refund(PAYMENT, ID, "processing");
         dashboard["metadata"] = json!(null);
         let list = json!({ "orders": [
-            refund(other, ID, "failed"), dashboard, refund(other, other, "completed"), order_json("completed"),
+            refund(other, ID, "failed"), dashboard, refund(other, other, "completed"), told("completed"),
         ] });
         let mut unreadable = Unreadable::default();
         let refunds = refunds(list.to_string().as_bytes(), ID, &mut unreadable).unwrap();

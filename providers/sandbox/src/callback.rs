@@ -118,7 +118,7 @@ fn unhex(text: &str) -> Option<[u8; 32]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::tests::{ATTEMPT, session_json};
+    use crate::wire::tests::{ATTEMPT, told};
     use kassette_plugin::provider::{Environment, Status, Verb};
     use kassette_plugin::testing::{Host, with_host};
     use serde_json::json;
@@ -166,9 +166,9 @@ mod tests {
     }
 
     #[test]
-    fn signed_callback_is_reported_with_its_report() {
-        let reported = session_json("captured", false, "49.90");
-        let answer = read_keyed(incoming(NOW_SECONDS, &reported)).unwrap();
+    fn signed_news_is_told_with_its_report() {
+        let told = told("captured", false, "49.90");
+        let answer = read_keyed(incoming(NOW_SECONDS, &told)).unwrap();
         assert_eq!((answer.status, answer.body.as_str()), (200, "[accepted]"));
         let [notice] = answer.notices.as_slice() else {
             panic!("one notice")
@@ -183,11 +183,7 @@ mod tests {
 
     #[test]
     fn a_decline_that_can_still_be_paid_makes_the_host_ask() {
-        let answer = read_keyed(incoming(
-            NOW_SECONDS,
-            &session_json("declined", true, "0.00"),
-        ))
-        .unwrap();
+        let answer = read_keyed(incoming(NOW_SECONDS, &told("declined", true, "0.00"))).unwrap();
         assert_eq!(
             answer.notices.first().map(|notice| notice.report.is_none()),
             Some(true)
@@ -195,8 +191,8 @@ mod tests {
     }
 
     #[test]
-    fn signed_callback_of_something_else_is_acknowledged_and_ignored() {
-        let mut others = session_json("captured", false, "49.90");
+    fn signed_news_of_something_else_is_acknowledged_and_ignored() {
+        let mut others = told("captured", false, "49.90");
         others["merchant_reference"] = json!("shop:123");
         for none_of_ours in [others, json!(null)] {
             let answer = read_keyed(incoming(NOW_SECONDS, &none_of_ours)).unwrap();
@@ -206,7 +202,7 @@ mod tests {
 
     #[test]
     fn a_changed_byte_is_a_forgery() {
-        let mut changed = incoming(NOW_SECONDS, &session_json("open", true, "0.00"));
+        let mut changed = incoming(NOW_SECONDS, &told("open", true, "0.00"));
         changed.body.push(b' ');
         assert!(matches!(
             read_keyed(changed),
@@ -216,7 +212,7 @@ mod tests {
 
     #[test]
     fn five_minutes_are_tolerated_and_no_second_more() {
-        let session = session_json("open", true, "0.00");
+        let session = told("open", true, "0.00");
         for seconds in [NOW_SECONDS - 300, NOW_SECONDS + 300] {
             assert!(read_keyed(incoming(seconds, &session)).is_ok());
         }
@@ -244,7 +240,7 @@ mod tests {
         ] {
             assert_eq!(parse(&value), None, "{value}");
         }
-        let mut none = incoming(NOW_SECONDS, &session_json("open", true, "0.00"));
+        let mut none = incoming(NOW_SECONDS, &told("open", true, "0.00"));
         let mut two = none.clone();
         two.headers.extend(none.headers.clone());
         none.headers.clear();
@@ -254,8 +250,8 @@ mod tests {
     }
 
     #[test]
-    fn without_the_secret_the_provider_is_asked_to_come_again() {
-        let session = session_json("open", true, "0.00");
+    fn without_the_secret_the_vendor_is_asked_to_come_again() {
+        let session = told("open", true, "0.00");
         let answer = read(&account(), &incoming(NOW_SECONDS, &session));
         assert!(matches!(answer, Err(CallbackFailure::Later(_))));
     }

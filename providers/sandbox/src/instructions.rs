@@ -3,10 +3,9 @@
 use kassette_plugin::provider::words::translated;
 use kassette_plugin::provider::{Action, Instructions};
 
-/// The provider's name of the address.
+/// The provider's name of the address, the only detail of a crypto payment that is shown. The host's page shows
+/// the amount itself, in the payer's notation.
 const ADDRESS: &str = "Address";
-/// The provider's name of the amount in its coin. The host's page shows the amount in the payment's currency.
-const AMOUNT: &str = "Amount";
 
 const ENGLISH: &str = "Send the amount to this address. In the sandbox the link opens the simulator’s page \
                        instead of a wallet.";
@@ -170,37 +169,19 @@ const REFERENCES: [(&str, &str); 12] = [
     ("sv", "Referens"),
 ];
 
-const AMOUNTS: [(&str, &str); 12] = [
-    ("cs", "Částka"),
-    ("da", "Beløb"),
-    ("de", "Betrag"),
-    ("es", "Importe"),
-    ("fr", "Montant"),
-    ("hu", "Összeg"),
-    ("nb", "Beløp"),
-    ("nl", "Bedrag"),
-    ("pl", "Kwota"),
-    ("pt", "Montante"),
-    ("ro", "Sumă"),
-    ("sv", "Belopp"),
-];
-
 /// Translates instructions into the payer's language (BCP 47), or English if there is no translation. Other
 /// actions, and instructions of other methods, are returned unchanged.
-pub(crate) fn translate(action: Action, method: &str, language: Option<&str>) -> Action {
+pub(crate) fn told(action: Action, method: &str, language: Option<&str>) -> Action {
     match action {
         Action::Show(shown) if method == "crypto" => {
-            let details = shown.details.into_iter().filter_map(|(name, value)| {
-                let known = match name.as_str() {
-                    ADDRESS => translated(language, ADDRESS, &ADDRESSES),
-                    AMOUNT => translated(language, AMOUNT, &AMOUNTS),
-                    _ => return None,
-                };
-                Some((known.to_owned(), value))
-            });
+            let details = shown.details.into_iter();
+            let label = translated(language, ADDRESS, &ADDRESSES);
             Action::Show(Instructions {
                 text: translated(language, ENGLISH, &TRANSLATIONS).into(),
-                details: details.collect(),
+                details: details
+                    .filter(|(name, _)| name == ADDRESS)
+                    .map(|(_, address)| (label.to_owned(), address))
+                    .collect(),
                 ..shown
             })
         }
@@ -224,16 +205,16 @@ mod tests {
     fn shown(method: &str, language: Option<&str>) -> Instructions {
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let action = Action::Show(Instructions {
-            text: "the provider's".into(),
+            text: "the vendor's".into(),
             details: vec![
                 pair("Address", "sbx1q"),
-                pair("Amount", "0.00099800 tBTC"),
+                pair("Amount", "49.90 EUR"),
                 pair("Reference", "r1"),
             ],
             qr: Some("qr".into()),
             link: Some("link".into()),
         });
-        match translate(action, method, language) {
+        match told(action, method, language) {
             Action::Show(shown) => shown,
             other => panic!("{other:?}"),
         }
@@ -241,17 +222,15 @@ mod tests {
 
     #[test]
     fn the_payer_of_a_crypto_payment_reads_the_page_s_language() {
-        for (language, begins, address, amount) in [
-            (Some("pl"), "Wyślij", "Adres", "Kwota"),
-            (Some("de-AT"), "Senden", "Adresse", "Betrag"),
-            (Some("ja"), "Send the", "Address", "Amount"),
-            (None, "Send the", "Address", "Amount"),
+        for (language, begins, label) in [
+            (Some("pl"), "Wyślij", "Adres"),
+            (Some("de-AT"), "Senden", "Adresse"),
+            (Some("ja"), "Send the", "Address"),
+            (None, "Send the", "Address"),
         ] {
             let shown = shown("crypto", language);
             assert!(shown.text.starts_with(begins), "{}", shown.text);
-            let details = [(address, "sbx1q"), (amount, "0.00099800 tBTC")];
-            let details = details.map(|(name, value)| (name.to_owned(), value.to_owned()));
-            assert_eq!(shown.details, details);
+            assert_eq!(shown.details, [(label.to_owned(), "sbx1q".to_owned())]);
             assert_eq!(
                 (shown.qr.as_deref(), shown.link.as_deref()),
                 (Some("qr"), Some("link"))
@@ -275,7 +254,7 @@ mod tests {
                 .collect();
             assert_eq!(labels, ["Address", "Amount", label]);
         }
-        assert_eq!(shown("other", Some("pl")).text, "the provider's");
+        assert_eq!(shown("other", Some("pl")).text, "the vendor's");
     }
 
     #[test]

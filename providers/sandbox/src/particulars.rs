@@ -135,22 +135,22 @@ fn dispute(value: &Json, unreadable: &mut Unreadable) -> Option<Dispute> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::tests::{parsed, session_json};
+    use crate::wire::tests::{parsed, told};
     use kassette_plugin::provider::Money;
     use serde_json::{Value, json};
 
     fn changed(change: &[(&str, Value)]) -> Particulars {
-        let mut reported = session_json("captured", false, "49.90");
+        let mut told = told("captured", false, "49.90");
         for (name, value) in change {
-            reported[*name] = value.clone();
+            told[*name] = value.clone();
         }
-        read(&parsed(&reported))
+        read(&parsed(&told))
     }
 
     #[test]
-    fn everything_that_the_provider_reports_is_reported_on() {
+    fn everything_that_the_vendor_tells_is_told_on() {
         let euros = |value: &str| json!({ "value": value, "currency": "EUR" });
-        let reported = changed(&[
+        let told = changed(&[
             ("charge", json!("sbc_1")),
             ("fee", euros("0.75")),
             ("authorised_at", json!(11)),
@@ -214,11 +214,11 @@ mod tests {
             }],
             ..Particulars::default()
         };
-        assert_eq!(reported, expected);
+        assert_eq!(told, expected);
     }
 
     #[test]
-    fn what_the_provider_does_not_report_is_absent() {
+    fn what_the_vendor_does_not_tell_is_absent() {
         let expected = Particulars {
             provider_status: Some("captured".into()),
             ..Particulars::default()
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn many_refunds_are_all_reported() {
+    fn many_refunds_are_all_told() {
         let each = |number: u32| {
             json!({
                 "id": format!("sbr_{number}"), "status": "succeeded", "created_at": 1,
@@ -235,14 +235,14 @@ mod tests {
             })
         };
         let many: Vec<Value> = (0..80).map(each).collect();
-        let reported = changed(&[("refunds", many.into())]);
-        assert_eq!(reported.refunds.len(), 80);
+        let told = changed(&[("refunds", many.into())]);
+        assert_eq!(told.refunds.len(), 80);
     }
 
     #[test]
     fn one_odd_part_hides_no_other() {
         let euros = json!({ "value": 9.9, "currency": "eur" });
-        let reported = changed(&[
+        let told = changed(&[
             ("status", json!("captured_maybe")),
             ("fee", json!("0.75")),
             ("captured_at", json!("today")),
@@ -258,7 +258,7 @@ mod tests {
                 json!([{ "id": "sbd_1", "status": "lost_maybe", "amount": euros }]),
             ),
         ]);
-        let states: Vec<_> = reported
+        let states: Vec<_> = told
             .refunds
             .iter()
             .map(|each| (each.amount, each.state))
@@ -267,10 +267,10 @@ mod tests {
             states,
             [(990, RefundState::Pending), (990, RefundState::Succeeded)]
         );
-        assert_eq!(reported.disputes[0].state, DisputeState::Open);
-        assert_eq!((reported.fee, reported.captured_at), (None, None));
+        assert_eq!(told.disputes[0].state, DisputeState::Open);
+        assert_eq!((told.fee, told.captured_at), (None, None));
         assert_eq!(
-            reported.unreadable,
+            told.unreadable,
             [
                 "session sbx_1 has the unknown status captured_maybe",
                 "a refund has no id or no amount",

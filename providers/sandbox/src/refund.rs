@@ -126,7 +126,7 @@ fn refused(answer: &Response) -> RefundFailure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::tests::session_json;
+    use crate::wire::tests::told;
     use kassette_plugin::provider::Money;
     use serde_json::{Value, json};
 
@@ -145,46 +145,46 @@ mod tests {
         }
     }
 
-    fn refund_json(id: &str, order: Value, status: &str) -> Value {
+    fn refund_told(id: &str, order: Value, status: &str) -> Value {
         json!({
             "id": id, "merchant_reference": order, "status": status, "created_at": 1,
             "amount": { "value": "9.90", "currency": "EUR" },
         })
     }
 
-    fn made_of(reported: &Value) -> Result<Given, RefundFailure> {
-        made(reported.to_string().as_bytes(), &order(None))
+    fn made_of(told: &Value) -> Result<Given, RefundFailure> {
+        made(told.to_string().as_bytes(), &order(None))
     }
 
     #[test]
-    fn a_refund_is_reported_with_its_state() {
+    fn a_refund_is_told_with_its_state() {
         for (status, state) in [
             ("pending", RefundState::Pending),
             ("succeeded", RefundState::Succeeded),
             ("failed", RefundState::Failed),
         ] {
-            let given = made_of(&refund_json("re_1", json!(ORDER), status)).unwrap();
+            let given = made_of(&refund_told("re_1", json!(ORDER), status)).unwrap();
             assert_eq!((given.reference.as_str(), given.state), ("re_1", state));
         }
     }
 
     #[test]
     fn the_answer_to_our_order_is_about_our_order() {
-        for (reported, state) in [
+        for (told, state) in [
             (
-                refund_json("re_1", json!(null), "succeeded"),
+                refund_told("re_1", json!(null), "succeeded"),
                 RefundState::Succeeded,
             ),
             (
-                refund_json("re_1", json!(ORDER), "succeeded_maybe"),
+                refund_told("re_1", json!(ORDER), "succeeded_maybe"),
                 RefundState::Pending,
             ),
         ] {
-            assert_eq!(made_of(&reported).unwrap().state, state, "{reported}");
+            assert_eq!(made_of(&told).unwrap().state, state, "{told}");
         }
         for odd in [
             json!({}),
-            refund_json("re_1", json!("f".repeat(32)), "succeeded"),
+            refund_told("re_1", json!("f".repeat(32)), "succeeded"),
         ] {
             let made = made_of(&odd);
             assert!(matches!(made, Err(RefundFailure::Uncertain(_))), "{odd}");
@@ -229,10 +229,10 @@ mod tests {
 
     #[test]
     fn it_is_found_by_its_id_or_by_ours_and_its_lack_is_certain() {
-        let mut session = session_json("captured", false, "49.90");
+        let mut session = told("captured", false, "49.90");
         session["refunds"] = json!([
-            refund_json("re_1", json!(null), "succeeded"),
-            refund_json("re_2", json!(ORDER), "pending"),
+            refund_told("re_1", json!(null), "succeeded"),
+            refund_told("re_2", json!(ORDER), "pending"),
         ]);
         let find = |session: &Value, reference| {
             let found = find(session.to_string().as_bytes(), &order(reference));

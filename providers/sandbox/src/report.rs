@@ -80,19 +80,19 @@ impl Session {
 mod tests {
     use super::*;
     use crate::wire::session_of;
-    use crate::wire::tests::{parsed, session_json};
+    use crate::wire::tests::{parsed, told};
     use kassette_plugin::amount;
     use kassette_plugin::provider::Money;
 
     fn report(status: &str, payable: bool, received: &str) -> Option<Report> {
-        session_of(&parsed(&session_json(status, payable, received)))
+        session_of(&parsed(&told(status, payable, received)))
             .unwrap()
             .report(false)
     }
 
     #[test]
     fn each_phase_has_its_report() {
-        for (reported, payable, received, status, settlement) in [
+        for (told, payable, received, status, settlement) in [
             ("open", true, "0.00", Status::Pending, Settlement::Pending),
             (
                 "declined",
@@ -158,11 +158,11 @@ mod tests {
                 Settlement::Pending,
             ),
         ] {
-            let report = report(reported, payable, received).unwrap();
+            let report = report(told, payable, received).unwrap();
             assert_eq!(
                 (report.status, report.settlement),
                 (status, settlement),
-                "{reported}"
+                "{told}"
             );
             assert_eq!(
                 amount::format(report.received.amount, "EUR"),
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn a_decline_that_can_still_be_paid_proves_nothing() {
         assert_eq!(report("declined", true, "0.00"), None);
-        let declined = session_of(&parsed(&session_json("declined", true, "0.00"))).unwrap();
+        let declined = session_of(&parsed(&told("declined", true, "0.00"))).unwrap();
         let kept_open = declined.report(true).unwrap();
         assert_eq!(
             (kept_open.status, kept_open.received.amount),
@@ -190,7 +190,7 @@ mod tests {
             fields: Vec::new(),
         };
         let refused = |status| {
-            let session = session_of(&parsed(&session_json(status, false, "0.00"))).unwrap();
+            let session = session_of(&parsed(&told(status, false, "0.00"))).unwrap();
             session.refused(&problem).unwrap()
         };
         let standing = refused("authorised");
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_received_is_the_providers_word() {
+    fn what_was_received_is_the_vendors_word() {
         let report = report("captured", false, "49.89").unwrap();
         assert_eq!(
             report.received,

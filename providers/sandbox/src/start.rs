@@ -107,7 +107,7 @@ fn opened(session: Option<Session>, attempt: &Attempt) -> Result<Started, StartF
         .ok_or_else(|| StartFailure::Uncertain(format!("{} leads nowhere", session.id)))?;
     Ok(Started::Open(Open {
         reference: session.id,
-        action: instructions::translate(action, &session.method, language),
+        action: instructions::told(action, &session.method, language),
         until: session.expires_at,
     }))
 }
@@ -144,7 +144,7 @@ fn ask(problem: &Problem) -> Result<Started, StartFailure> {
     match questions {
         Some(questions) if !questions.is_empty() => Ok(Started::Ask(questions)),
         _ => Err(StartFailure::Unavailable(
-            "the provider requires an unknown action".into(),
+            "the vendor asks for something unknown".into(),
         )),
     }
 }
@@ -152,7 +152,7 @@ fn ask(problem: &Problem) -> Result<Started, StartFailure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::tests::{ATTEMPT, session_json};
+    use crate::wire::tests::{ATTEMPT, told};
     use kassette_plugin::provider::{Money, Payer};
     use serde_json::json;
 
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn the_attempt_is_the_providers_reference_and_answers_count_before_what_was_known() {
+    fn the_attempt_is_the_vendors_reference_and_answers_count_before_what_was_known() {
         let body = body(&attempt()).to_string();
         let body: serde_json::Value = serde_json::from_str(&body).unwrap();
         assert_eq!(body["merchant_reference"], ATTEMPT);
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn the_providers_questions_become_ours() {
+    fn the_vendors_questions_become_ours() {
         let Ok(Started::Ask(questions)) = refused(problem(
             422,
             "payer_details_required",
@@ -255,7 +255,7 @@ mod tests {
 
     fn opened_as(status: &str, payable: bool) -> Result<Started, StartFailure> {
         opened(
-            wire::session(session_json(status, payable, "0.00").to_string().as_bytes()),
+            wire::session(told(status, payable, "0.00").to_string().as_bytes()),
             &attempt(),
         )
     }
@@ -285,7 +285,7 @@ mod tests {
     fn a_session_about_something_else_is_not_ours() {
         let mut other = attempt();
         other.due.amount = 4991;
-        let session = wire::session(session_json("open", true, "0.00").to_string().as_bytes());
+        let session = wire::session(told("open", true, "0.00").to_string().as_bytes());
         assert!(matches!(
             opened(session, &other),
             Err(StartFailure::Uncertain(_))

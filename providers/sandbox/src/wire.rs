@@ -222,7 +222,7 @@ pub(crate) mod tests {
     pub(crate) const ATTEMPT: &str = "00000000000000000000000000000001";
 
     /// A session as the provider would return it.
-    pub(crate) fn session_json(status: &str, payable: bool, received: &str) -> Value {
+    pub(crate) fn told(status: &str, payable: bool, received: &str) -> Value {
         json!({
             "id": "sbx_1", "merchant_reference": ATTEMPT, "status": status, "payable": payable,
             "amount": { "value": "49.90", "currency": "EUR" },
@@ -240,21 +240,21 @@ pub(crate) mod tests {
     fn what_is_missing_hides_nothing_else() {
         assert!(session(b"{").is_none());
         for field in ["id", "merchant_reference", "amount"] {
-            let mut reported = session_json("open", true, "0.00");
-            reported.as_object_mut().unwrap().remove(field);
-            assert_eq!(session_of(&parsed(&reported)), None, "{field}");
+            let mut told = told("open", true, "0.00");
+            told.as_object_mut().unwrap().remove(field);
+            assert_eq!(session_of(&parsed(&told)), None, "{field}");
         }
         for field in ["payable", "method", "returned", "expires_at", "next_action"] {
-            let mut reported = session_json("captured", false, "49.9");
-            reported[field] = Value::Null;
-            let read = session_of(&parsed(&reported)).unwrap();
+            let mut told = told("captured", false, "49.9");
+            told[field] = Value::Null;
+            let read = session_of(&parsed(&told)).unwrap();
             assert_eq!(
                 (read.phase, read.received.amount),
                 (Phase::Captured, 4990),
                 "{field}"
             );
         }
-        let odd = session_of(&parsed(&session_json("captured_maybe", false, "49.90"))).unwrap();
+        let odd = session_of(&parsed(&told("captured_maybe", false, "49.90"))).unwrap();
         assert_eq!(odd.phase, Phase::Unknown);
     }
 

@@ -28,7 +28,7 @@ const TOLERANCE_SECONDS: u64 = 300;
 const MOST_CODES: usize = 8;
 
 /// Event that is ignored: Stripe creates the payment as soon as a payer opens the page of a known session.
-const IGNORED_EVENT: &str = "payment_intent.created";
+const NO_NEWS: &str = "payment_intent.created";
 
 /// Events about an object that contains only the payment's id, for which the attempt has to be queried.
 const OF_PAYMENT: [&str; 13] = [
@@ -81,9 +81,7 @@ pub(crate) fn read(
 fn verify(account: &Account, incoming: &CallbackRequest) -> Result<(), CallbackFailure> {
     let signature = header(&incoming.headers, HEADER)
         .and_then(parse)
-        .ok_or_else(|| {
-            CallbackFailure::Forged("the signature is missing or cannot be read".into())
-        })?;
+        .ok_or_else(|| CallbackFailure::Forged("there is no signature that can be read".into()))?;
     if !secrets::ready(SECRET) {
         return Err(CallbackFailure::Later(format!(
             "secret {SECRET} is missing"
@@ -111,7 +109,7 @@ fn subject(
 ) -> Result<Option<Subject>, CallbackFailure> {
     let field = |name: &str| object.get(name).and_then(Json::text);
     let kind = event.get("type").and_then(Json::text).unwrap_or_default();
-    if kind == IGNORED_EVENT {
+    if kind == NO_NEWS {
         return Ok(None);
     }
     let reference = field("client_reference_id").map(str::to_owned);
@@ -248,7 +246,7 @@ mod tests {
         with_host(Keyed, move || read(&account(), &incoming))
     }
 
-    fn notices_for(kind: &str, object: &Value) -> Vec<Notice> {
+    fn told(kind: &str, object: &Value) -> Vec<Notice> {
         read_keyed(incoming(NOW_SECONDS, &event(kind, object)))
             .unwrap()
             .notices
@@ -290,7 +288,7 @@ mod tests {
                 json!({ "metadata": {}, "payment_intent": "pi_1" }),
             ),
         ] {
-            let notices = notices_for(kind, &object);
+            let notices = told(kind, &object);
             let [notice] = notices.as_slice() else {
                 panic!("{kind}: {notices:?}")
             };
@@ -320,7 +318,7 @@ mod tests {
                 json!({ "client_reference_id": "cart 7" }),
             ),
         ] {
-            assert_eq!(notices_for(kind, &object), [], "{kind} {object}");
+            assert_eq!(told(kind, &object), [], "{kind} {object}");
         }
     }
 
@@ -414,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_secret_the_provider_is_asked_to_come_again() {
+    fn without_the_secret_the_vendor_is_asked_to_come_again() {
         let answer = read(&account(), &incoming(NOW_SECONDS, &completed()));
         assert!(matches!(answer, Err(CallbackFailure::Later(_))));
     }
@@ -443,8 +441,8 @@ mod tests {
     }
 
     #[test]
-    fn a_dispute_that_names_its_charge_alone_is_reported_by_that() {
-        let notices = notices_for("charge.dispute.closed", &json!({ "charge": "ch_1" }));
+    fn a_dispute_that_names_its_charge_alone_is_told_by_that() {
+        let notices = told("charge.dispute.closed", &json!({ "charge": "ch_1" }));
         assert_eq!(notices[0].about, Subject::Reference("ch_1".into()));
     }
 

@@ -175,12 +175,12 @@ fn instrument(details: &Json) -> Option<String> {
     let kind = text(details, "type")?;
     let of = details.get(&kind)?;
     let card = of.path(&["funding", "card"]).unwrap_or(of);
-    let reported = match (text(card, "brand"), text(card, "last4"), text(of, "bank")) {
+    let told = match (text(card, "brand"), text(card, "last4"), text(of, "bank")) {
         (Some(brand), Some(last), _) => format!("{brand} {last}"),
         (_, _, Some(bank)) => bank,
         _ => kind,
     };
-    (reported.len() <= MOST_INSTRUMENT).then_some(reported)
+    (told.len() <= MOST_INSTRUMENT).then_some(told)
 }
 
 /// Reads a list of disputes. A payment has one or two, so a second page is only noted in `unreadable`. A dispute
@@ -277,7 +277,7 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn charge_json() -> Value {
+    fn told() -> Value {
         json!({
             "id": "ch_1", "object": "charge", "amount": 4990, "amount_captured": 4990,
             "amount_refunded": 0, "disputed": false, "created": 1_800_000_000,
@@ -302,8 +302,8 @@ mod tests {
     }
 
     #[test]
-    fn a_charge_reports_its_fee_its_times_and_the_card() {
-        let charge = read(&charge_json()).unwrap();
+    fn a_charge_tells_its_fee_its_times_and_the_card() {
+        let charge = read(&told()).unwrap();
         let booking = charge.booking.unwrap();
         assert_eq!(
             (booking.fee.amount, booking.fee.currency.as_str()),
@@ -317,7 +317,7 @@ mod tests {
 
     #[test]
     fn only_an_id_and_an_amount_make_a_charge() {
-        let mut bare = charge_json();
+        let mut bare = told();
         for name in [
             "object",
             "balance_transaction",
@@ -335,7 +335,7 @@ mod tests {
         // The disputes and refunds are queried.
         assert!(charge.disputed && charge.more_refunds);
         for name in ["id", "amount"] {
-            let mut odd = charge_json();
+            let mut odd = told();
             odd.as_object_mut().unwrap().remove(name);
             assert_eq!(read(&odd), None, "{name}");
         }
@@ -359,15 +359,15 @@ mod tests {
                 "mastercard 4444",
             ),
         ] {
-            let mut paid = charge_json();
+            let mut paid = told();
             paid["payment_method_details"] = details;
             assert_eq!(read(&paid).unwrap().instrument.as_deref(), Some(instrument));
         }
     }
 
     #[test]
-    fn a_refund_that_failed_or_was_canceled_is_not_refunded() {
-        let mut paid = charge_json();
+    fn a_refund_that_failed_or_was_canceled_is_not_given_back() {
+        let mut paid = told();
         // Stripe's own sum is not used if the list of refunds is complete.
         paid["amount_refunded"] = json!(4990);
         paid["refunds"]["data"] = json!([
@@ -392,7 +392,7 @@ mod tests {
 
     #[test]
     fn a_refund_that_cannot_be_read_hides_no_other() {
-        let mut paid = charge_json();
+        let mut paid = told();
         paid["amount_refunded"] = json!(1990);
         let list = json!([
             refund("re_1", 1000, "frozen"),
@@ -427,14 +427,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_never_taken_is_not_refunded() {
-        let mut short = charge_json();
+    fn what_was_never_taken_is_not_given_back() {
+        let mut short = told();
         short["amount_captured"] = json!(4890);
         short["amount_refunded"] = json!(600);
         short["refunds"]["has_more"] = json!(true);
         assert_eq!(read(&short).unwrap().given_back(), 500);
         // An authorization that expired.
-        let mut expired = charge_json();
+        let mut expired = told();
         expired["amount_captured"] = json!(0);
         expired["amount_refunded"] = json!(4990);
         let mut release = refund("re_1", 4990, "succeeded");
@@ -465,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dispute_reports_its_id_its_reason_and_its_deadline() {
+    fn a_dispute_tells_its_id_its_reason_and_its_deadline() {
         let dispute = disputed(&json!({})).unwrap();
         assert_eq!((dispute.id.as_str(), dispute.amount), ("du_1", 4990));
         assert_eq!(dispute.reason.as_deref(), Some("fraudulent"));
@@ -502,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dispute_reports_what_stripe_holds_back() {
+    fn a_dispute_tells_what_stripe_holds_back() {
         let held = |status: &str, amounts: &[i64]| {
             let bookings: Vec<Value> = amounts.iter().map(|n| json!({ "amount": n })).collect();
             let change = json!({ "status": status, "balance_transactions": bookings });

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn every_method_has_the_providers_name() {
+    fn every_method_has_the_vendors_name() {
         for support in Stripe::describe().methods {
             assert!(payment_method_type(&support.method).is_some());
         }

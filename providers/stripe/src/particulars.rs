@@ -5,14 +5,14 @@ use crate::wire::{Payment, Phase, Session};
 
 /// Details of a session: status, reason, ids in Stripe's statements, fee, times, the payer's means of payment,
 /// refunds and disputes.
-pub(crate) fn from_session(session: &Session, disputes: &[Dispute]) -> Particulars {
+pub(crate) fn told(session: &Session, disputes: &[Dispute]) -> Particulars {
     let Some(payment) = &session.payment else {
         return Particulars {
             provider_status: Some(session.stage.word().to_owned()),
             ..Particulars::default()
         };
     };
-    let mut reported = Particulars {
+    let mut told = Particulars {
         provider_status: Some(payment.phase.word().to_owned()),
         reason: reason(payment),
         unreadable: payment.unreadable.clone(),
@@ -21,31 +21,31 @@ pub(crate) fn from_session(session: &Session, disputes: &[Dispute]) -> Particula
         ..Particulars::default()
     };
     let Some(charge) = &payment.charge else {
-        return reported;
+        return told;
     };
-    reported.references.push(charge.id.clone());
-    reported.instrument.clone_from(&charge.instrument);
+    told.references.push(charge.id.clone());
+    told.instrument.clone_from(&charge.instrument);
     let approved = matches!(payment.phase, Phase::RequiresCapture | Phase::Succeeded);
-    reported.authorised_at = charge.created_at.filter(|_| approved);
+    told.authorised_at = charge.created_at.filter(|_| approved);
     if payment.phase == Phase::RequiresCapture {
-        reported.capture_before = charge.capture_before;
+        told.capture_before = charge.capture_before;
     }
     if payment.received.amount > 0 {
         if let Some(booking) = &charge.booking {
-            reported.references.push(booking.id.clone());
-            reported.captured_at = booking.created_at;
-            reported.fee = Some(booking.fee.clone());
+            told.references.push(booking.id.clone());
+            told.captured_at = booking.created_at;
+            told.fee = Some(booking.fee.clone());
         }
-        reported.captures = vec![Capture {
+        told.captures = vec![Capture {
             id: charge.id.clone(),
             amount: payment.received.amount,
-            at: reported.captured_at,
+            at: told.captured_at,
             reversed: false,
         }];
-        reported.refunds.clone_from(&charge.refunds);
+        told.refunds.clone_from(&charge.refunds);
     }
-    reported.disputes = disputes.to_vec();
-    reported
+    told.disputes = disputes.to_vec();
+    told
 }
 
 /// Reason of a cancellation, a review or a failed attempt to pay. For the latter, the issuer's code if there is
@@ -65,16 +65,16 @@ fn reason(payment: &Payment) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::tests::{authorised, paid, paying, read, session_json as open};
+    use crate::wire::tests::{authorised, paid, paying, read, told as open};
     use kassette_plugin::provider::{DisputeKind, DisputeState, RefundState};
     use serde_json::{Value, json};
 
-    fn particulars_of(session: &Value) -> Particulars {
-        from_session(&read(session).unwrap(), &[])
+    fn tell(session: &Value) -> Particulars {
+        told(&read(session).unwrap(), &[])
     }
 
     #[test]
-    fn a_paid_session_reports_its_ids_its_fee_its_times_and_the_card() {
+    fn a_paid_session_tells_its_ids_its_fee_its_times_and_the_card() {
         let mut session = paid();
         let charge = &mut session["payment_intent"]["latest_charge"];
         charge["balance_transaction"] = json!({
@@ -85,66 +85,57 @@ mod tests {
             json!({ "type": "card", "card": { "brand": "visa", "last4": "4242" } });
         charge["refunds"]["data"] =
             json!([{ "id": "re_1", "object": "refund", "amount": 990, "status": "pending" }]);
-        let reported = particulars_of(&session);
-        assert_eq!(reported.provider_status.as_deref(), Some("succeeded"));
-        assert_eq!(reported.references, ["pi_1", "ch_1", "txn_1"]);
-        assert_eq!(reported.fee.unwrap().amount, 175);
-        assert_eq!(reported.authorised_at, Some(1_800_000_000_000));
-        assert_eq!(reported.captured_at, Some(1_800_000_060_000));
-        assert_eq!(reported.instrument.as_deref(), Some("visa 4242"));
-        let [refund] = reported.refunds.as_slice() else {
+        let told = tell(&session);
+        assert_eq!(told.provider_status.as_deref(), Some("succeeded"));
+        assert_eq!(told.references, ["pi_1", "ch_1", "txn_1"]);
+        assert_eq!(told.fee.unwrap().amount, 175);
+        assert_eq!(told.authorised_at, Some(1_800_000_000_000));
+        assert_eq!(told.captured_at, Some(1_800_000_060_000));
+        assert_eq!(told.instrument.as_deref(), Some("visa 4242"));
+        let [refund] = told.refunds.as_slice() else {
             panic!("one refund")
         };
         assert_eq!(
             (refund.id.as_str(), refund.amount, refund.state),
             ("re_1", 990, RefundState::Pending)
         );
-        assert_eq!(reported.reason, None);
+        assert_eq!(told.reason, None);
     }
 
     #[test]
-    fn an_authorisation_reports_until_when_it_can_be_captured() {
+    fn an_authorisation_tells_until_when_it_can_be_captured() {
         let mut session = authorised();
         let charge = &mut session["payment_intent"]["latest_charge"];
         charge["payment_method_details"] =
             json!({ "type": "card", "card": { "capture_before": 1_800_604_800 } });
-        let reported = particulars_of(&session);
-        assert_eq!(reported.capture_before, Some(1_800_604_800_000));
-        assert_eq!(reported.authorised_at, Some(1_800_000_000_000));
-        assert_eq!((reported.captured_at, reported.fee), (None, None));
+        let told = tell(&session);
+        assert_eq!(told.capture_before, Some(1_800_604_800_000));
+        assert_eq!(told.authorised_at, Some(1_800_000_000_000));
+        assert_eq!((told.captured_at, told.fee), (None, None));
     }
 
     #[test]
-    fn each_end_and_each_hold_reports_its_reason() {
+    fn each_end_and_each_hold_tells_its_reason() {
         let mut refused = paying("open", "requires_payment_method");
         refused["payment_intent"]["last_payment_error"] =
             json!({ "code": "card_declined", "decline_code": "insufficient_funds" });
-        assert_eq!(
-            particulars_of(&refused).reason.as_deref(),
-            Some("insufficient_funds")
-        );
+        assert_eq!(tell(&refused).reason.as_deref(), Some("insufficient_funds"));
         let mut canceled = paying("complete", "canceled");
         canceled["payment_intent"]["cancellation_reason"] = json!("automatic");
-        assert_eq!(
-            particulars_of(&canceled).reason.as_deref(),
-            Some("automatic")
-        );
+        assert_eq!(tell(&canceled).reason.as_deref(), Some("automatic"));
         let mut held = authorised();
         held["payment_intent"]["review"] =
             json!({ "object": "review", "open": true, "reason": "rule" });
-        assert_eq!(particulars_of(&held).reason.as_deref(), Some("rule"));
+        assert_eq!(tell(&held).reason.as_deref(), Some("rule"));
         held["payment_intent"]["review"] = json!({
             "object": "review", "open": false, "closed_reason": "approved", "reason": "approved",
         });
-        assert_eq!(particulars_of(&held).reason, None);
+        assert_eq!(tell(&held).reason, None);
     }
 
     #[test]
-    fn a_session_that_no_payer_has_tried_to_pay_reports_its_own_state() {
-        assert_eq!(
-            particulars_of(&open("open")).provider_status.as_deref(),
-            Some("open")
-        );
+    fn a_session_that_no_payer_has_tried_to_pay_tells_its_own_state() {
+        assert_eq!(tell(&open("open")).provider_status.as_deref(), Some("open"));
     }
 
     #[test]
@@ -161,7 +152,7 @@ mod tests {
             listed_as_refund: false,
             at: None,
         };
-        let reported = from_session(&read(&paid()).unwrap(), std::slice::from_ref(&dispute));
-        assert_eq!(reported.disputes, [dispute]);
+        let told = told(&read(&paid()).unwrap(), std::slice::from_ref(&dispute));
+        assert_eq!(told.disputes, [dispute]);
     }
 }

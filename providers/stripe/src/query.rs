@@ -144,9 +144,7 @@ fn perform(
         }
         (Act::Capture, Some(payment)) => {
             if session.due != attempt.due {
-                return Err(unavailable(
-                    "the authorized amount differs from the due amount",
-                ));
+                return Err(unavailable("what was authorised is not what is due"));
             }
             let amount = payment.capturable.to_string();
             change_payment(
@@ -387,7 +385,7 @@ fn unavailable(why: &str) -> QueryFailure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::tests::{authorised, paid, paying, read, session_json};
+    use crate::wire::tests::{authorised, paid, paying, read, told};
     use serde_json::{Value, json};
 
     const PURPOSES: [QueryPurpose; 3] = [
@@ -396,14 +394,14 @@ mod tests {
         QueryPurpose::Cancel,
     ];
 
-    fn act(reported: &Value, purpose: QueryPurpose) -> Option<Act> {
-        needed(&read(reported).unwrap(), purpose, false)
+    fn act(told: &Value, purpose: QueryPurpose) -> Option<Act> {
+        needed(&read(told).unwrap(), purpose, false)
     }
 
     fn declined() -> Value {
-        let mut reported = paying("open", "requires_payment_method");
-        reported["payment_intent"]["last_payment_error"] = json!({ "code": "card_declined" });
-        reported
+        let mut told = paying("open", "requires_payment_method");
+        told["payment_intent"]["last_payment_error"] = json!({ "code": "card_declined" });
+        told
     }
 
     #[test]
@@ -415,20 +413,16 @@ mod tests {
         let mut less = authorised;
         less["payment_intent"]["amount_capturable"] = json!(4989);
         assert_eq!(act(&less, QueryPurpose::Capture), None);
-        for other in [
-            session_json("open"),
-            paid(),
-            paying("complete", "processing"),
-        ] {
+        for other in [told("open"), paid(), paying("complete", "processing")] {
             assert_eq!(act(&other, QueryPurpose::Capture), None, "{other}");
         }
     }
 
     #[test]
     fn sync_leaves_open_what_an_undeclined_payer_could_still_pay() {
-        for reported in [session_json("open"), paying("open", "requires_action")] {
-            assert_eq!(act(&reported, QueryPurpose::Sync), None);
-            assert_eq!(act(&reported, QueryPurpose::Cancel), Some(Act::Expire));
+        for told in [told("open"), paying("open", "requires_action")] {
+            assert_eq!(act(&told, QueryPurpose::Sync), None);
+            assert_eq!(act(&told, QueryPurpose::Cancel), Some(Act::Expire));
         }
     }
 
@@ -443,14 +437,14 @@ mod tests {
 
     #[test]
     fn cancel_leaves_alone_what_is_paid_or_over() {
-        for reported in [
+        for told in [
             paid(),
-            session_json("expired"),
+            told("expired"),
             paying("complete", "canceled"),
             paying("complete", "requires_payment_method"),
             paying("complete", "processing"),
         ] {
-            assert_eq!(act(&reported, QueryPurpose::Cancel), None, "{reported}");
+            assert_eq!(act(&told, QueryPurpose::Cancel), None, "{told}");
         }
     }
 

@@ -58,8 +58,8 @@ pub(crate) fn refund(
         return Err(refused(&answer));
     }
     let uncertain = |why: &str| RefundFailure::Uncertain(why.into());
-    let reported = answer.json().and_then(|body| read(&body, order));
-    let given = reported.ok_or_else(|| uncertain("the answer cannot be read"))?;
+    let told = answer.json().and_then(|body| read(&body, order));
+    let given = told.ok_or_else(|| uncertain("the answer cannot be read"))?;
     if !api::is_replayed(&answer) {
         return Ok(given);
     }
@@ -119,8 +119,8 @@ fn by_id(account: &Account, order: &Order, id: &str) -> Result<Given, QueryFailu
     if answer.status != 200 {
         return Err(unavailable(&answer));
     }
-    let reported = answer.json().and_then(|body| read(&body, order));
-    reported.ok_or_else(unreadable)
+    let told = answer.json().and_then(|body| read(&body, order));
+    told.ok_or_else(unreadable)
 }
 
 /// Searches the payment's refunds, newest first.
@@ -247,7 +247,7 @@ mod tests {
         }
     }
 
-    fn read_changed(change: &Value) -> Option<Given> {
+    fn told(change: &Value) -> Option<Given> {
         let mut refund = json!({
             "id": "re_1", "object": "refund", "amount": 990, "currency": "eur", "status": "succeeded",
             "metadata": { "refund": ORDER_ID },
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn each_state_of_stripe_is_reported_with_its_reason() {
+    fn each_state_of_stripe_is_told_with_its_reason() {
         for (change, state, detail) in [
             (json!({}), RefundState::Succeeded, ""),
             (
@@ -283,7 +283,7 @@ mod tests {
                 "canceled",
             ),
         ] {
-            let given = read_changed(&change).unwrap();
+            let given = told(&change).unwrap();
             assert_eq!((given.state, given.detail.as_str()), (state, detail));
         }
     }
@@ -295,17 +295,17 @@ mod tests {
             json!({ "currency": "usd" }),
             json!({ "id": null }),
         ] {
-            assert_eq!(read_changed(&change), None, "{change}");
+            assert_eq!(told(&change), None, "{change}");
         }
     }
 
     #[test]
     fn the_answer_to_our_order_need_not_repeat_it() {
         for field in ["object", "metadata", "amount", "currency"] {
-            let given = read_changed(&json!({ field: null })).unwrap();
+            let given = told(&json!({ field: null })).unwrap();
             assert_eq!(given.state, RefundState::Succeeded, "{field}");
         }
-        let given = read_changed(&json!({ "status": "odd" })).unwrap();
+        let given = told(&json!({ "status": "odd" })).unwrap();
         assert_eq!(given.state, RefundState::Pending);
     }
 
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_surely_refunded_nothing_is_refused() {
+    fn only_what_surely_gave_nothing_back_is_refused() {
         let refused = |status, kind: &str| {
             let body = json!({ "error": { "type": kind, "code": "charge_already_refunded" } });
             refused(&Answer {
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn every_method_refunds_parts() {
+    fn every_method_gives_back_parts() {
         let account = Account {
             id: "stripe-test".into(),
             environment: Environment::Test,

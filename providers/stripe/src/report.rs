@@ -40,7 +40,7 @@ pub(crate) fn report(
         received: payment.map_or(nothing, |payment| payment.received.clone()),
         given_back: payment.map_or(0, |payment| given_back(payment, disputes)),
         detail: cut(detail),
-        particulars: particulars::from_session(session, disputes),
+        particulars: particulars::told(session, disputes),
     })
 }
 
@@ -189,27 +189,23 @@ fn cut(mut detail: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::tests::{authorised, paid, paying, read, session_json};
+    use crate::wire::tests::{authorised, paid, paying, read, told};
     use kassette_plugin::provider::DisputeKind;
     use serde_json::{Value, json};
 
     const BEFORE: u64 = 1_800_000_000_000;
     const AFTER: u64 = 1_800_003_600_000;
 
-    fn said(reported: &Value, disputes: &[Dispute], now: u64) -> Option<(Status, Settlement)> {
-        let report = report(&read(reported).unwrap(), disputes, false, now)?;
+    fn said(told: &Value, disputes: &[Dispute], now: u64) -> Option<(Status, Settlement)> {
+        let report = report(&read(told).unwrap(), disputes, false, now)?;
         Some((report.status, report.settlement))
     }
 
     #[test]
     fn each_state_has_its_report() {
-        for (reported, status, settlement) in [
-            (session_json("open"), Status::Pending, Settlement::Pending),
-            (
-                session_json("expired"),
-                Status::Declined,
-                Settlement::Pending,
-            ),
+        for (told, status, settlement) in [
+            (told("open"), Status::Pending, Settlement::Pending),
+            (told("expired"), Status::Declined, Settlement::Pending),
             (
                 paying("open", "requires_action"),
                 Status::Pending,
@@ -254,23 +250,23 @@ mod tests {
             (paid(), Status::Completed, Settlement::Confirmed),
         ] {
             assert_eq!(
-                said(&reported, &[], BEFORE),
+                said(&told, &[], BEFORE),
                 Some((status, settlement)),
-                "{reported}"
+                "{told}"
             );
         }
         assert_eq!(
-            said(&session_json("expired"), &[], AFTER),
+            said(&told("expired"), &[], AFTER),
             Some((Status::Expired, Settlement::Pending))
         );
     }
 
     #[test]
     fn a_decline_that_can_still_be_paid_proves_nothing_or_waits_where_that_is_wanted() {
-        let mut reported = paying("open", "requires_payment_method");
-        reported["payment_intent"]["last_payment_error"] =
+        let mut told = paying("open", "requires_payment_method");
+        told["payment_intent"]["last_payment_error"] =
             json!({ "code": "card_declined", "decline_code": "insufficient_funds" });
-        let session = read(&reported).unwrap();
+        let session = read(&told).unwrap();
         assert_eq!(report(&session, &[], false, BEFORE), None);
         let kept = report(&session, &[], true, BEFORE).unwrap();
         assert_eq!(kept.status, Status::Pending);
@@ -281,10 +277,10 @@ mod tests {
 
     #[test]
     fn what_was_received_is_the_payments_word_not_the_sessions() {
-        let mut reported = paid();
-        reported["payment_intent"]["amount_received"] = json!(4989);
-        reported["payment_intent"]["currency"] = json!("usd");
-        let report = report(&read(&reported).unwrap(), &[], false, BEFORE).unwrap();
+        let mut told = paid();
+        told["payment_intent"]["amount_received"] = json!(4989);
+        told["payment_intent"]["currency"] = json!("usd");
+        let report = report(&read(&told).unwrap(), &[], false, BEFORE).unwrap();
         assert_eq!(
             report.received,
             Money {
@@ -296,27 +292,27 @@ mod tests {
 
     #[test]
     fn a_review_in_the_dashboard_is_one_until_it_is_closed() {
-        let mut reported = paid();
+        let mut told = paid();
         let review = |open: bool| json!({ "id": "prv_1", "object": "review", "open": open });
-        reported["payment_intent"]["review"] = review(true);
+        told["payment_intent"]["review"] = review(true);
         assert_eq!(
-            said(&reported, &[], BEFORE),
+            said(&told, &[], BEFORE),
             Some((Status::Review, Settlement::Confirmed))
         );
-        reported["payment_intent"]["review"] = review(false);
+        told["payment_intent"]["review"] = review(false);
         assert_eq!(
-            said(&reported, &[], BEFORE),
+            said(&told, &[], BEFORE),
             Some((Status::Completed, Settlement::Confirmed))
         );
     }
 
     #[test]
     fn a_review_holds_before_capture_until_it_is_approved() {
-        let mut reported = authorised();
+        let mut told = authorised();
         let mut said_of = |open: bool, closed: Value| {
-            reported["payment_intent"]["review"] =
+            told["payment_intent"]["review"] =
                 json!({ "object": "review", "open": open, "closed_reason": closed });
-            said(&reported, &[], BEFORE)
+            said(&told, &[], BEFORE)
         };
         let held = Some((Status::Review, Settlement::Pending));
         assert_eq!(said_of(true, Value::Null), held);
@@ -337,23 +333,23 @@ mod tests {
 
     #[test]
     fn an_authorisation_of_another_amount_waits_for_an_operator() {
-        let mut reported = authorised();
-        reported["payment_intent"]["amount_capturable"] = json!(4989);
+        let mut told = authorised();
+        told["payment_intent"]["amount_capturable"] = json!(4989);
         assert_eq!(
-            said(&reported, &[], BEFORE),
+            said(&told, &[], BEFORE),
             Some((Status::Review, Settlement::Pending))
         );
     }
 
     #[test]
-    fn what_was_released_uncaptured_was_not_refunded() {
-        let mut reported = authorised();
-        reported["payment_intent"]["status"] = json!("canceled");
-        let charge = &mut reported["payment_intent"]["latest_charge"];
+    fn what_was_released_uncaptured_was_not_given_back() {
+        let mut told = authorised();
+        told["payment_intent"]["status"] = json!("canceled");
+        let charge = &mut told["payment_intent"]["latest_charge"];
         charge["amount_refunded"] = json!(4990);
         charge["refunds"]["data"] =
             json!([{ "id": "re_1", "object": "refund", "amount": 4990, "status": "succeeded" }]);
-        let report = report(&read(&reported).unwrap(), &[], false, BEFORE).unwrap();
+        let report = report(&read(&told).unwrap(), &[], false, BEFORE).unwrap();
         assert_eq!((report.status, report.given_back), (Status::Declined, 0));
         assert_eq!(report.particulars.refunds, []);
     }
@@ -374,33 +370,33 @@ mod tests {
     }
 
     #[test]
-    fn refunds_and_lost_disputes_count_as_refunded() {
-        let mut reported = paid();
-        reported["payment_intent"]["latest_charge"]["refunds"]["data"] =
+    fn refunds_and_lost_disputes_are_given_back() {
+        let mut told = paid();
+        told["payment_intent"]["latest_charge"]["refunds"]["data"] =
             json!([{ "id": "re_1", "object": "refund", "amount": 990, "status": "succeeded" }]);
-        let partly = report(&read(&reported).unwrap(), &[], false, BEFORE).unwrap();
+        let partly = report(&read(&told).unwrap(), &[], false, BEFORE).unwrap();
         assert_eq!((partly.status, partly.given_back), (Status::Completed, 990));
         let disputes = [
             dispute(DisputeState::Lost, 4000),
             dispute(DisputeState::Open, 10),
         ];
-        let wholly = report(&read(&reported).unwrap(), &disputes, false, BEFORE).unwrap();
+        let wholly = report(&read(&told).unwrap(), &disputes, false, BEFORE).unwrap();
         assert_eq!(
             (wholly.status, wholly.given_back),
             (Status::Completed, 4990)
         );
         assert_eq!(
-            said(&reported, &[dispute(DisputeState::Open, 4990)], BEFORE),
+            said(&told, &[dispute(DisputeState::Open, 4990)], BEFORE),
             Some((Status::Review, Settlement::Pending))
         );
         assert_eq!(
-            said(&reported, &[dispute(DisputeState::Won, 4990)], BEFORE),
+            said(&told, &[dispute(DisputeState::Won, 4990)], BEFORE),
             Some((Status::Completed, Settlement::Confirmed))
         );
     }
 
     #[test]
-    fn no_more_is_refunded_than_was_received() {
+    fn no_more_is_given_back_than_was_received() {
         let lost = [
             dispute(DisputeState::Lost, 4990),
             dispute(DisputeState::Lost, 91700),
@@ -411,26 +407,26 @@ mod tests {
 
     #[test]
     fn a_payment_that_the_payer_called_off_is_no_decline() {
-        let mut reported = paying("complete", "requires_payment_method");
-        reported["payment_intent"]["last_payment_error"] =
+        let mut told = paying("complete", "requires_payment_method");
+        told["payment_intent"]["last_payment_error"] =
             json!({ "code": "payment_method_customer_decline" });
         let called_off = Some((Status::Cancelled, Settlement::Pending));
-        assert_eq!(said(&reported, &[], BEFORE), called_off);
-        reported["status"] = json!("expired");
-        assert_eq!(said(&reported, &[], BEFORE), called_off);
+        assert_eq!(said(&told, &[], BEFORE), called_off);
+        told["status"] = json!("expired");
+        assert_eq!(said(&told, &[], BEFORE), called_off);
     }
 
     #[test]
     fn an_unknown_status_hides_no_money() {
-        let mut reported = paid();
-        reported["payment_intent"]["status"] = json!("settled");
+        let mut told = paid();
+        told["payment_intent"]["status"] = json!("settled");
         assert_eq!(
-            said(&reported, &[], BEFORE),
+            said(&told, &[], BEFORE),
             Some((Status::Completed, Settlement::Confirmed))
         );
-        reported["payment_intent"]["amount_received"] = json!(0);
+        told["payment_intent"]["amount_received"] = json!(0);
         assert_eq!(
-            said(&reported, &[], BEFORE),
+            said(&told, &[], BEFORE),
             Some((Status::Pending, Settlement::Pending))
         );
     }

@@ -254,7 +254,7 @@ fn refused(problem: &Problem) -> StartFailure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::tests::{paid, paying, read, session_json};
+    use crate::wire::tests::{paid, paying, read, told};
     use kassette_plugin::provider::{Environment, Money, Payer};
 
     pub(crate) fn account(settings: &[(&str, &str)]) -> Account {
@@ -391,36 +391,32 @@ mod tests {
 
     #[test]
     fn an_answer_that_does_not_repeat_the_reference_is_about_the_attempt() {
-        let mut reported = session_json("open");
+        let mut told = told("open");
         for name in ["client_reference_id", "metadata", "livemode"] {
-            reported[name] = serde_json::Value::Null;
+            told[name] = serde_json::Value::Null;
         }
-        let opened = opened(&account(&[]), &attempt(), read(&reported).unwrap());
+        let opened = opened(&account(&[]), &attempt(), read(&told).unwrap());
         assert!(matches!(opened, Ok(Started::Open(_))));
     }
 
     #[test]
     fn a_session_that_is_over_cannot_be_started() {
-        let opened = |reported| opened(&account(&[]), &attempt(), read(&reported).unwrap());
+        let opened = |told| opened(&account(&[]), &attempt(), read(&told).unwrap());
         for over in [
-            session_json("expired"),
+            told("expired"),
             paying("complete", "canceled"),
             paying("complete", "requires_payment_method"),
         ] {
             assert!(matches!(opened(over), Err(StartFailure::Declined(_))));
         }
-        for going_on in [
-            session_json("open"),
-            paying("open", "requires_action"),
-            paid(),
-        ] {
+        for going_on in [told("open"), paying("open", "requires_action"), paid()] {
             assert!(matches!(opened(going_on), Ok(Started::Open(_))));
         }
     }
 
     #[test]
     fn a_session_of_something_else_or_the_other_environment_is_never_shown() {
-        let session = || read(&session_json("open")).unwrap();
+        let session = || read(&told("open")).unwrap();
         let mut other = attempt();
         other.due.amount += 1;
         let odd = opened(&account(&[]), &other, session());

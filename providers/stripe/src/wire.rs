@@ -393,7 +393,7 @@ pub(crate) mod tests {
     use serde_json::{Value, json};
 
     /// A session as Stripe would return it before the payment.
-    pub(crate) fn session_json(status: &str) -> Value {
+    pub(crate) fn told(status: &str) -> Value {
         json!({
             "id": "cs_test_1", "object": "checkout.session", "livemode": false,
             "client_reference_id": "attempt-1", "metadata": { "attempt": "attempt-1" },
@@ -405,7 +405,7 @@ pub(crate) mod tests {
 
     /// The same with a payment in that state and nothing received.
     pub(crate) fn paying(status: &str, payment: &str) -> Value {
-        let mut session = session_json(status);
+        let mut session = told(status);
         session["payment_intent"] = json!({
             "id": "pi_1", "object": "payment_intent", "status": payment, "amount": 4990,
             "currency": "eur", "amount_received": 0, "amount_capturable": 0,
@@ -459,13 +459,13 @@ pub(crate) mod tests {
     #[test]
     fn only_an_id_and_an_amount_make_an_answer() {
         assert!(session(b"{").is_none());
-        let mut reported = paid();
-        reported["id"] = json!(null);
-        assert_eq!(read(&reported), None);
+        let mut told = paid();
+        told["id"] = json!(null);
+        assert_eq!(read(&told), None);
         for field in ["id", "currency"] {
-            let mut reported = paid();
-            reported["payment_intent"][field] = json!(null);
-            assert_eq!(read(&reported), None, "payment_intent.{field}");
+            let mut told = paid();
+            told["payment_intent"][field] = json!(null);
+            assert_eq!(read(&told), None, "payment_intent.{field}");
         }
         for field in [
             "object",
@@ -476,9 +476,9 @@ pub(crate) mod tests {
             "expires_at",
             "url",
         ] {
-            let mut reported = paid();
-            reported[field] = json!(null);
-            let payment = read(&reported).and_then(|session| session.payment);
+            let mut told = paid();
+            told[field] = json!(null);
+            let payment = read(&told).and_then(|session| session.payment);
             assert_eq!(payment.unwrap().received.amount, 4990, "{field}");
         }
         for field in [
@@ -488,9 +488,9 @@ pub(crate) mod tests {
             "latest_charge",
             "last_payment_error",
         ] {
-            let mut reported = paid();
-            reported["payment_intent"][field] = json!(null);
-            let payment = read(&reported).and_then(|session| session.payment);
+            let mut told = paid();
+            told["payment_intent"][field] = json!(null);
+            let payment = read(&told).and_then(|session| session.payment);
             assert_eq!(
                 payment.unwrap().received.amount,
                 4990,
@@ -517,7 +517,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_state_that_is_not_documented_leaves_the_money_readable() {
-        assert_eq!(read(&session_json("paused")).unwrap().stage, Stage::Unknown);
+        assert_eq!(read(&told("paused")).unwrap().stage, Stage::Unknown);
         let mut session = paid();
         session["payment_intent"]["status"] = json!("settled");
         let payment = read(&session).unwrap().payment.unwrap();
@@ -529,7 +529,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn an_error_without_a_code_is_reported_by_its_type() {
+    fn an_error_without_a_code_is_told_by_its_type() {
         let mut session = paying("open", "requires_payment_method");
         session["payment_intent"]["last_payment_error"] = json!({ "type": "card_error" });
         let payment = read(&session).unwrap().payment.unwrap();
@@ -537,7 +537,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_refusal_is_reported_with_the_providers_words() {
+    fn a_refusal_is_told_with_the_vendors_words() {
         let answer = Answer {
             status: 400,
             headers: Vec::new(),

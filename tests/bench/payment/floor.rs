@@ -92,11 +92,11 @@ struct Message {
 }
 
 /// A recorded message.
-enum RecordedMessage {
+enum Heard {
     /// A request to the provider, with the body of its response.
     Asked(Message, String),
     /// A callback, as text.
-    Callback(String),
+    Told(String),
     /// An event.
     Delivered(Message),
 }
@@ -104,7 +104,7 @@ enum RecordedMessage {
 /// A callback (empty for the start) and the messages that follow it.
 struct Part {
     told: String,
-    acts: Vec<RecordedMessage>,
+    acts: Vec<Heard>,
 }
 
 /// All messages of a payment.
@@ -131,7 +131,7 @@ struct Floor {
     client: Client<HttpConnector, Full<Bytes>>,
     log: Group<Vec<u8>>,
     between: Mutex<Option<Between>>,
-    heard: Mutex<Vec<RecordedMessage>>,
+    heard: Mutex<Vec<Heard>>,
     script: OnceLock<Script>,
     payments: Mutex<HashMap<String, Arc<Paying>>>,
 }
@@ -189,12 +189,12 @@ impl SecureProvider {
 
 /// Starts the recording between a gateway and its provider.
 pub(crate) fn learn(floor: SocketAddr, gateway: SocketAddr, provider: SocketAddr) {
-    post_control(floor, LEARN, &Between { gateway, provider });
+    tell(floor, LEARN, &Between { gateway, provider });
 }
 
 /// Starts to repeat the recorded messages.
 pub(crate) fn replay(floor: SocketAddr, learned: &Learned) {
-    post_control(floor, REPLAY, learned);
+    tell(floor, REPLAY, learned);
 }
 
 /// Address for events during the recording.
@@ -203,7 +203,7 @@ pub(crate) fn events(floor: SocketAddr) -> SocketAddr {
     String::from_utf8(address).unwrap().parse().unwrap()
 }
 
-fn post_control(floor: SocketAddr, path: &str, what: &impl Serialize) {
+fn tell(floor: SocketAddr, path: &str, what: &impl Serialize) {
     let body = serde_json::to_string(what).unwrap();
     let (status, _) = client::once(floor, &requests::post("", path, &body));
     assert_eq!(status, 200);
@@ -256,7 +256,7 @@ async fn other(State(floor): State<Arc<Floor>>, request: Request) -> Response {
     let between = floor.between.lock().clone();
     let Some(between) = between else {
         if message.target.starts_with(CALLBACKS) {
-            floor.handle_callback(message.text()).await;
+            floor.told(message.text()).await;
             return StatusCode::OK.into_response();
         }
         return "x".repeat(PAGE).into_response();
@@ -264,16 +264,13 @@ async fn other(State(floor): State<Arc<Floor>>, request: Request) -> Response {
     let (to, at) = {
         let mut heard = floor.heard.lock();
         let (to, what) = if message.target == HOOK {
-            (None, RecordedMessage::Delivered(message.clone()))
+            (None, Heard::Delivered(message.clone()))
         } else if message.target.starts_with(CALLBACKS) {
-            (
-                Some(between.gateway),
-                RecordedMessage::Callback(message.text()),
-            )
+            (Some(between.gateway), Heard::Told(message.text()))
         } else {
             (
                 Some(between.provider),
-                RecordedMessage::Asked(message.clone(), String::new()),
+                Heard::Asked(message.clone(), String::new()),
             )
         };
         heard.push(what);
@@ -283,17 +280,17 @@ async fn other(State(floor): State<Arc<Floor>>, request: Request) -> Response {
         return StatusCode::OK.into_response();
     };
     let (status, headers, body) = floor.send(to, &message).await;
-    if let Some(RecordedMessage::Asked(_, answer)) = floor.heard.lock().get_mut(at) {
+    if let Some(Heard::Asked(_, answer)) = floor.heard.lock().get_mut(at) {
         answer.clone_from(&body);
     }
     (status, headers, Body::from(body)).into_response()
 }
 
 impl Script {
-    fn new(learned: Learned, provider: SocketAddr, heard: Vec<RecordedMessage>) -> Self {
+    fn new(learned: Learned, provider: SocketAddr, heard: Vec<Heard>) -> Self {
         // Each module starts an attempt with the attempt's id as the idempotency key.
         let key = heard.iter().find_map(|heard| match heard {
-            RecordedMessage::Asked(message, _) => message.headers.get("idempotency-key"),
+            Heard::Asked(message, _) => message.headers.get("idempotency-key"),
             _ => None,
         });
         let attempt = key.unwrap().to_str().unwrap().to_owned();
@@ -304,15 +301,15 @@ impl Script {
         for heard in heard {
             // Requests for tokens and probes belong to the account, not to a payment.
             let is_own = match &heard {
-                RecordedMessage::Asked(message, answer) => {
+                Heard::Asked(message, answer) => {
                     message.text().contains(&attempt) || answer.contains(&attempt)
                 }
-                RecordedMessage::Callback(told) => told.contains(&attempt),
-                RecordedMessage::Delivered(event) => event.body.contains(&learned.payment_id),
+                Heard::Told(told) => told.contains(&attempt),
+                Heard::Delivered(event) => event.body.contains(&learned.payment_id),
             };
             match heard {
                 _ if !is_own => {}
-                RecordedMessage::Callback(told) => parts.push(Part {
+                Heard::Told(told) => parts.push(Part {
                     told,
                     acts: Vec::new(),
                 }),
@@ -358,7 +355,7 @@ impl Floor {
     }
 
     /// Handles a callback: logs it before returning, and acts on it afterwards.
-    async fn handle_callback(self: &Arc<Self>, told: String) {
+    async fn told(self: &Arc<Self>, told: String) {
         let paying = {
             let payments = self.payments.lock();
             words(&told).find_map(|word| Some((word.to_owned(), payments.get(word).cloned()?)))
@@ -388,7 +385,7 @@ impl Floor {
         let mut words = paying.words.lock().await;
         for act in &script.parts[number].acts {
             match act {
-                RecordedMessage::Asked(message, answer) => {
+                Heard::Asked(message, answer) => {
                     let message = message.filled(&words);
                     // The gateway also stores a capture before it sends it.
                     if number > 0 && message.method != Method::GET {
@@ -399,7 +396,7 @@ impl Floor {
                     note(answer, &now, &mut words);
                     self.log.submit(now.into()).await;
                 }
-                RecordedMessage::Delivered(event) => {
+                Heard::Delivered(event) => {
                     let (event, floor) = (event.filled(&words), Arc::clone(self));
                     tokio::spawn(async move {
                         let receiver = floor.script.get().unwrap().learned.receiver;
@@ -407,7 +404,7 @@ impl Floor {
                         floor.log.submit(event.body.into()).await;
                     });
                 }
-                RecordedMessage::Callback(_) => {}
+                Heard::Told(_) => {}
             }
         }
     }

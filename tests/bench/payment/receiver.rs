@@ -22,11 +22,11 @@ pub(crate) const ARGUMENT: &str = "receiver";
 pub(crate) const HOOK: &str = "/hook";
 /// Path for events that are rejected during a failure of the receiver.
 pub(crate) const UNSTEADY: &str = "/unsteady";
-/// Prefix of a path that responds once the completion of a payment has arrived: `/completions/{payment}`.
-pub(crate) const COMPLETION: &str = "/completions/";
+/// Prefix of a path that responds once the completion of a payment has arrived: `/told/{payment}`.
+pub(crate) const TOLD: &str = "/told/";
 
-/// Prefix of a path that checks whether a completion has arrived: `/has-completion/{payment}` returns 200 or 404.
-pub(crate) const HAS_COMPLETION: &str = "/has-completion/";
+/// Prefix of a path that checks whether a completion has arrived: `/was-told/{payment}` returns 200 or 404.
+pub(crate) const WAS_TOLD: &str = "/was-told/";
 
 /// One permit for each completion that no client has waited for yet, by payment; and the ids of all completed
 /// payments.
@@ -36,37 +36,31 @@ struct Completions {
     all: HashSet<u128>,
 }
 
-type SharedCompletions = Arc<Mutex<Completions>>;
+type Told = Arc<Mutex<Completions>>;
 
-fn completion(completions: &SharedCompletions, payment: &str) -> Arc<Semaphore> {
-    let mut completions = completions.lock();
-    let entry = completions.permits.entry(payment.to_owned());
+fn completion(told: &Told, payment: &str) -> Arc<Semaphore> {
+    let mut told = told.lock();
+    let entry = told.permits.entry(payment.to_owned());
     Arc::clone(entry.or_insert_with(|| Arc::new(Semaphore::new(0))))
 }
 
-async fn receive_event(State(completions): State<SharedCompletions>, body: Bytes) {
+async fn take(State(told): State<Told>, body: Bytes) {
     let event: Value = serde_json::from_slice(&body).unwrap();
     if event["type"] == "payment.completed" {
         let payment = event["data"]["payment_id"].as_str().unwrap();
-        completion(&completions, payment).add_permits(1);
-        completions.lock().all.insert(number(payment));
+        completion(&told, payment).add_permits(1);
+        told.lock().all.insert(number(payment));
     }
 }
 
-async fn wait_for_completion(
-    State(completions): State<SharedCompletions>,
-    Path(payment): Path<String>,
-) {
-    let completion = completion(&completions, &payment);
+async fn tell(State(told): State<Told>, Path(payment): Path<String>) {
+    let completion = completion(&told, &payment);
     completion.acquire().await.unwrap().forget();
-    completions.lock().permits.remove(&payment);
+    told.lock().permits.remove(&payment);
 }
 
-async fn has_completion(
-    State(completions): State<SharedCompletions>,
-    Path(payment): Path<String>,
-) -> StatusCode {
-    match completions.lock().all.contains(&number(&payment)) {
+async fn was_told(State(told): State<Told>, Path(payment): Path<String>) -> StatusCode {
+    match told.lock().all.contains(&number(&payment)) {
         true => StatusCode::OK,
         false => StatusCode::NOT_FOUND,
     }
@@ -90,13 +84,10 @@ async fn set_answer(State(answer): State<Answer>, Path(status): Path<u16>) {
 /// Prints the address and serves until the process is killed.
 pub(crate) fn serve() {
     let router = Router::new()
-        .route(HOOK, post(receive_event))
-        .route(
-            &format!("{COMPLETION}{{payment}}"),
-            get(wait_for_completion),
-        )
-        .route(&format!("{HAS_COMPLETION}{{payment}}"), get(has_completion))
-        .with_state(SharedCompletions::default());
+        .route(HOOK, post(take))
+        .route(&format!("{TOLD}{{payment}}"), get(tell))
+        .route(&format!("{WAS_TOLD}{{payment}}"), get(was_told))
+        .with_state(Told::default());
     let unsteady = Router::new()
         .route(UNSTEADY, post(take_unsteadily))
         .route(&format!("{UNSTEADY}/{{status}}"), get(set_answer))

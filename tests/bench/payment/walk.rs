@@ -8,7 +8,7 @@ use hdrhistogram::Histogram;
 use serde_json::Value;
 use tokio::time::sleep_until;
 
-use super::receiver::COMPLETION;
+use super::receiver::TOLD;
 use crate::client::{Connection, alone, once};
 use crate::requests::{Creates, get, post};
 
@@ -31,7 +31,7 @@ pub(super) enum Leg {
     /// Response to the payer's return.
     Return,
     /// From the payer's approval to the arrival of the completion event at the shop.
-    Notified,
+    Told,
     /// The whole payment, with the time of the provider's page.
     Whole,
 }
@@ -41,7 +41,7 @@ impl Leg {
         Self::Create,
         Self::Start,
         Self::Return,
-        Self::Notified,
+        Self::Told,
         Self::Whole,
     ];
 
@@ -50,7 +50,7 @@ impl Leg {
             Self::Create => "create",
             Self::Start => "start",
             Self::Return => "the payer's return",
-            Self::Notified => "from the approval to the shop",
+            Self::Told => "from the approval to the shop",
             Self::Whole => "whole payment",
         }
     }
@@ -236,13 +236,7 @@ impl Shop {
         let back = approve(&page, &mut connections.provider).await?;
         let approved = Instant::now();
         let told = async {
-            expect(
-                "event",
-                200,
-                receiver,
-                get("", &format!("{COMPLETION}{id}")),
-            )
-            .await?;
+            expect("event", 200, receiver, get("", &format!("{TOLD}{id}"))).await?;
             Ok::<_, String>(approved.elapsed())
         };
         let returned = async {
@@ -251,7 +245,7 @@ impl Shop {
         };
         let (told, returned) = tokio::try_join!(told, returned)?;
         legs[Leg::Return as usize] = returned;
-        legs[Leg::Notified as usize] = told;
+        legs[Leg::Told as usize] = told;
         legs[Leg::Whole as usize] = legs[Leg::Create as usize] + created.elapsed();
         Ok(())
     }

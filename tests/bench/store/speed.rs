@@ -30,7 +30,7 @@ pub(crate) fn measure(options: &Options, folder: &Path) -> Vec<Figure> {
                 round
             })
             .collect();
-        figures.extend(speed_figures(writers, &rounds));
+        figures.extend(told(writers, &rounds));
     }
     figures
 }
@@ -74,7 +74,7 @@ async fn round(end: End, folder: &Path, writers: usize) -> Round {
     }
 }
 
-fn speed_figures(writers: usize, rounds: &[Round]) -> Vec<Figure> {
+fn told(writers: usize, rounds: &[Round]) -> Vec<Figure> {
     let of = |of: fn(&Round) -> f64| median(&rounds.iter().map(of).collect::<Vec<_>>());
     let floor = of(|round| round.floor.rate);
     let redb = of(|round| round.redb.rate);

@@ -80,7 +80,7 @@ impl Document {
         while let Some((number, line)) = lines.next() {
             let trimmed = line.trim_start();
             if let Some(language) = trimmed.strip_prefix("```") {
-                document.add_paragraph(&std::mem::take(&mut paragraph), begins);
+                document.take(&std::mem::take(&mut paragraph), begins);
                 let indent = line.len() - trimmed.len();
                 let body = lines
                     .by_ref()
@@ -98,7 +98,7 @@ impl Document {
                 continue;
             }
             if trimmed.is_empty() {
-                document.add_paragraph(&std::mem::take(&mut paragraph), begins);
+                document.take(&std::mem::take(&mut paragraph), begins);
                 continue;
             }
             let comment = trimmed
@@ -118,12 +118,12 @@ impl Document {
             paragraph.push_str(line);
             paragraph.push('\n');
         }
-        document.add_paragraph(&paragraph, begins);
+        document.take(&paragraph, begins);
         document
     }
 
     /// Collects the code spans and links of a paragraph.
-    fn add_paragraph(&mut self, paragraph: &str, begins: usize) {
+    fn take(&mut self, paragraph: &str, begins: usize) {
         self.prose.push_str(paragraph);
         self.prose.push('\n');
         let at = |place: usize| {

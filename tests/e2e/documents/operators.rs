@@ -1,4 +1,4 @@
-//! Runs the story of config/routing-example.md: its commands in order, with the payers' actions between them.
+//! Runs the story of config/operators.md: its commands in order, with the payers' actions between them.
 //!
 //! The output of a command must have the same words as the page, except IDs, times and figures.
 //! `KASSETTE_WRITE_OUTPUTS` writes the output into the page instead.
@@ -13,7 +13,7 @@ use crate::fallback::{SECOND, second_provider};
 use crate::harness::Server;
 use crate::swap::{guest, slot};
 
-const PAGE: &str = "config/routing-example.md";
+const PAGE: &str = "config/operators.md";
 const IDEAL: &str = "method.ideal";
 /// Maximum number of payments until a candidate is rolled back whose payers never pay.
 const MOST: usize = 200;
@@ -82,7 +82,7 @@ fn words(text: &str) -> Vec<&str> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_operators_story_happens_as_it_is_written() {
+async fn the_operators_story_happens_as_it_is_told() {
     let server = Server::fresh().await;
     let _second = second_provider(&server).await;
     let machine = tempfile::tempdir().unwrap();

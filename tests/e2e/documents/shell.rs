@@ -73,6 +73,8 @@ struct Page {
     name: &'static str,
     /// Texts and their replacements, applied in order.
     replaced: Vec<(&'static str, String)>,
+    /// Working folders of blocks that contain a text, relative to the repository. Other blocks run in its root.
+    inside: &'static [(&'static str, &'static str)],
     /// Output that a block with a text must contain.
     prints: &'static [(&'static str, &'static str)],
 }
@@ -144,6 +146,7 @@ fn pages(server: &Server, made: &Made, system: &Path) -> Vec<Page> {
         Page {
             name: "README.md",
             replaced: vec![("localhost:8080", base.to_owned())],
+            inside: &[],
             prints: &[(
                 "outcome=approve",
                 r#""status":"completed","settlement_status":"confirmed""#,
@@ -151,87 +154,19 @@ fn pages(server: &Server, made: &Made, system: &Path) -> Vec<Page> {
         },
         Page {
             name: "config/README.md",
-            replaced: vec![("/run/", below("/run/"))],
-            prints: &[
-                ("serve --config config", "ko_"),
-                ("merchant create", "whsec_"),
-            ],
-        },
-        Page {
-            name: "config/configure.md",
-            replaced: vec![],
-            prints: &[("merchant rates", "EUR")],
-        },
-        Page {
-            name: "config/connect.md",
-            replaced: vec![],
-            prints: &[("connect-code create", "kc_")],
-        },
-        Page {
-            name: "config/first-payment.md",
             replaced: vec![
-                ("http://localhost:8080", server.base().to_owned()),
-                ("kp_test_…", server.test_key().to_owned()),
-                ("01a2276a33440dc1a5f1ae6b494a8030", made.open.clone()),
-            ],
-            prints: &[
-                ("order-1042", "checkout_url"),
-                ("PAYMENT_ID=", "settlement_status"),
-                ("kassette trigger", "payment.completed"),
-            ],
-        },
-        Page {
-            name: "config/operate.md",
-            replaced: vec![
+                ("/run/", below("/run/")),
                 ("/etc/", below("/etc/")),
+                ("/var/lib/", below("/var/lib/")),
+                // The previous block's backup.
+                ("/backups/kassette-2026-11-21", below("/backups/kassette-*")),
                 ("/backups/kassette-$(", below("/backups/kassette-$(")),
                 (
                     "KASSETTE_OPERATOR_TOKEN=…",
                     format!("KASSETTE_OPERATOR_TOKEN={}", server.operator_token()),
                 ),
                 ("age -r …", "cat".to_owned()),
-            ],
-            prints: &[],
-        },
-        Page {
-            name: "config/repair.md",
-            replaced: vec![
-                ("/etc/", below("/etc/")),
-                // The backup that config/operate.md makes.
-                ("/backups/kassette-2026-11-21", below("/backups/kassette-*")),
-            ],
-            prints: &[
-                ("kassette restore", "no errors found"),
-                ("kassette verify --config", "no errors found"),
-            ],
-        },
-        Page {
-            name: "config/resellers.md",
-            replaced: vec![],
-            prints: &[
-                ("reseller create", "kr_live_"),
-                ("consent-code create", "km_"),
-            ],
-        },
-        Page {
-            name: "config/routing.md",
-            replaced: vec![],
-            prints: &[("plugin replay", "newly_impossible")],
-        },
-        Page {
-            name: "config/security.md",
-            replaced: vec![
-                ("/etc/", below("/etc/")),
                 ("OPERATOR\n", format!("{}\n", made.operator)),
-            ],
-            prints: &[
-                ("plugin keygen", "is signed by"),
-                ("operator create --name ann", "is removed"),
-            ],
-        },
-        Page {
-            name: "config/support.md",
-            replaced: vec![
                 (
                     "PAYMENT --decision approve",
                     format!("{} --decision approve", made.approved),
@@ -249,16 +184,37 @@ fn pages(server: &Server, made: &Made, system: &Path) -> Vec<Page> {
                 ("work refund WORK", format!("work refund {SURPLUS}")),
                 ("PAYMENT", made.open.clone()),
             ],
-            prints: &[("payment review", "surplus")],
+            inside: &[("useradd", "config"), ("cp deploy/", "config")],
+            prints: &[
+                ("serve --config config", "ko_"),
+                ("plugin keygen", "is signed by"),
+                ("merchant create", "whsec_"),
+                ("operator create --name ann", "is removed"),
+                ("plugin replay", "newly_impossible"),
+                ("payment review", "surplus"),
+                ("kassette restore", "all is whole"),
+                ("kassette verify --config", "all is whole"),
+            ],
         },
         Page {
-            name: "config/test-amounts.md",
+            name: "config/connect.md",
             replaced: vec![],
-            prints: &[("kassette trigger", "dispute_id")],
+            inside: &[],
+            prints: &[("connect-code create", "kc_")],
+        },
+        Page {
+            name: "config/resellers.md",
+            replaced: vec![],
+            inside: &[],
+            prints: &[
+                ("reseller create", "kr_live_"),
+                ("consent-code create", "km_"),
+            ],
         },
         Page {
             name: "config/webhooks.md",
             replaced: hooks,
+            inside: &[],
             prints: &[("endpoint create", "whsec_"), ("endpoint rotate", "whsec_")],
         },
     ]
@@ -298,48 +254,42 @@ async fn prepare(page: &Page, folder: &Path, server: &Server, system: &Path) {
         std::fs::copy(module, folder.join("my-ideal.wasm")).unwrap();
     }
     if page.name == "config/README.md" {
+        // Files that an operator would pass to the commands.
+        let module = server.plugin_dir().join("method.ideal.wasm");
+        std::fs::copy(module, folder.join("my-ideal.wasm")).unwrap();
+        std::fs::write(folder.join("ideal.toml"), "").unwrap();
+        std::fs::write(folder.join("policy.json"), r#"{"max_usd":"5.00"}"#).unwrap();
+        let picture = BASE64_STANDARD.decode(PICTURE).unwrap();
+        std::fs::write(folder.join("shop.png"), picture).unwrap();
+        let module = server.plugin_dir().join("provider.sandbox.wasm");
+        std::fs::copy(module, folder.join("my-sandbox.wasm")).unwrap();
         // A new merchant does not have a domain yet.
         let domain = "/merchants/1/domains/shop.example";
         server.admin("DELETE", domain, None).await.expect(204);
-        std::fs::create_dir_all(system.join("run")).unwrap();
-    }
-    if page.name == "config/configure.md" {
-        let picture = BASE64_STANDARD.decode(PICTURE).unwrap();
-        std::fs::write(folder.join("shop.png"), picture).unwrap();
-    }
-    if ["config/routing.md", "config/security.md"].contains(&page.name) {
-        // Files that an operator would pass to the commands. A custom section, which has no effect, makes another
-        // version of the active module.
-        let module = std::fs::read(server.plugin_dir().join("method.ideal.wasm")).unwrap();
-        let module = [&module[..], &[0, 3, 1, b'm', 1]].concat();
-        std::fs::write(folder.join("my-ideal.wasm"), module).unwrap();
-        let module = server.plugin_dir().join("provider.sandbox.wasm");
-        std::fs::copy(module, folder.join("my-sandbox.wasm")).unwrap();
-        std::fs::write(folder.join("ideal.toml"), "").unwrap();
-        std::fs::write(folder.join("policy.json"), r#"{"max_usd":"5.00"}"#).unwrap();
-    }
-    if page.name == "config/operate.md" {
-        second_machine(server, system);
-    }
-}
-
-/// Another machine with the configuration and the master key, but without a store. The pages after
-/// config/operate.md use it too: in the order of their names, they back up, restore and change the master key.
-fn second_machine(server: &Server, system: &Path) {
-    let etc = system.join("etc/kassette");
-    configuration(&etc);
-    let main = etc.join("kassette.toml");
-    let text = std::fs::read_to_string(&main).unwrap();
-    let text = text.replace("\"../data/master.key\"", "\"master.key\"");
-    std::fs::write(main, text).unwrap();
-    let key = server.plugin_dir().parent().unwrap().join("master.key");
-    std::fs::copy(key, etc.join("master.key")).unwrap();
-    std::fs::set_permissions(etc.join("master.key"), Permissions::from_mode(0o600)).unwrap();
-    for made in ["backups", "etc/kassette/tls", "etc/data/plugins", "renewed"] {
-        std::fs::create_dir_all(system.join(made)).unwrap();
-    }
-    for made in ["fullchain.pem", "privkey.pem"] {
-        std::fs::write(system.join("renewed").join(made), "").unwrap();
+        // Another machine with the configuration and the master key, but without a store.
+        let etc = system.join("etc/kassette");
+        configuration(&etc);
+        let main = etc.join("kassette.toml");
+        let text = std::fs::read_to_string(&main).unwrap();
+        let text = text.replace("\"../data/master.key\"", "\"master.key\"");
+        std::fs::write(main, text).unwrap();
+        let key = server.plugin_dir().parent().unwrap().join("master.key");
+        std::fs::copy(key, etc.join("master.key")).unwrap();
+        std::fs::set_permissions(etc.join("master.key"), Permissions::from_mode(0o600)).unwrap();
+        for made in [
+            "backups",
+            "run",
+            "var/lib",
+            "etc/kassette/tls",
+            "etc/data/plugins",
+            "etc/systemd/system",
+            "renewed",
+        ] {
+            std::fs::create_dir_all(system.join(made)).unwrap();
+        }
+        for made in ["fullchain.pem", "privkey.pem"] {
+            std::fs::write(system.join("renewed").join(made), "").unwrap();
+        }
     }
 }
 
@@ -361,8 +311,6 @@ pub(super) fn run(
         .env("PATH", path)
         .env("SCRATCH", system)
         .env("KEY", server.test_key())
-        .env("KASSETTE_URL", server.base())
-        .env("KASSETTE_API_KEY", server.test_key())
         .env("KASSETTE_ADMIN_URL", server.admin_base())
         .env("KASSETTE_OPERATOR_TOKEN", server.operator_token())
         .env("RENEWED_LINEAGE", system.join("renewed"))
@@ -422,8 +370,13 @@ async fn what_the_documents_have_their_readers_run_does_what_they_say() {
         }
         let mut unseen: Vec<&str> = page.prints.iter().map(|(holds, _)| *holds).collect();
         for block in document.blocks.iter().filter(runs) {
+            let inside = page
+                .inside
+                .iter()
+                .find(|(holds, _)| block.text.contains(holds));
+            let here = inside.map_or(folder.clone(), |(_, inside)| folder.join(inside));
             let script = replaced(&block.text, page);
-            let told = tokio::task::block_in_place(|| run(&script, &folder, &server, &system));
+            let told = tokio::task::block_in_place(|| run(&script, &here, &server, &system));
             let told = told.unwrap_or_else(|why| panic!("{}: {script}\n{why}", block.at));
             for (holds, prints) in page.prints {
                 if block.text.contains(holds) {

@@ -1,11 +1,11 @@
-//! The function `query` of each provider module, run natively with responses of its provider.
+//! The function `query` of each provider module, run natively with responses of its vendor.
 //!
 //! The first line of an input is `PURPOSE METHOD AMOUNT CURRENCY REFERENCE RETURN-QUERY`. The purpose is `sync`,
 //! `capture` or `cancel`, the amount is in minor units, and the query string of the payer's return is optional.
-//! The provider's responses follow, each after a line `%%`: `VERB PART-OF-THE-URL STATUS`, then the body on the next
+//! The vendor's responses follow, each after a line `%%`: `VERB PART-OF-THE-URL STATUS`, then the body on the next
 //! lines. A request without a matching response fails as not sent.
 //!
-//! Rules: the amount of a report occurs in the provider's responses. Undocumented fields have no effect. An
+//! Rules: the amount of a report occurs in the vendor's responses. Undocumented fields have no effect. An
 //! unreadable entry at the end of a list does not hide a payment's money, a refund or a dispute.
 
 use std::rc::Rc;
@@ -18,13 +18,13 @@ use kassette_plugin::provider::{
 use kassette_plugin::testing::{Host, with_host};
 use serde_json::{Value, json};
 
-use crate::callback::{assert_amount_occurs, is_taken};
+use crate::callback::{assert_told, is_taken};
 use crate::talk;
 
 /// Time of all calls, in milliseconds since 1970.
 const NOW: u64 = 1_800_000_000_000;
 
-/// Maximum bytes of an input. Responses of providers are long.
+/// Maximum bytes of an input. Responses of vendors are long.
 const LONGEST: usize = 64 << 10;
 
 /// Id of the attempt in every query.
@@ -50,7 +50,7 @@ targets! {
     stripe kassette_provider_stripe::Stripe,
 }
 
-/// A response of the provider.
+/// A response of the vendor.
 #[derive(Clone)]
 struct Answer {
     verb: String,
@@ -59,10 +59,10 @@ struct Answer {
     body: Vec<u8>,
 }
 
-/// A provider whose responses depend only on method and URL.
-struct FakeProvider(Rc<Vec<Answer>>);
+/// A vendor whose responses depend only on method and URL.
+struct Vendor(Rc<Vec<Answer>>);
 
-impl Host for FakeProvider {
+impl Host for Vendor {
     fn send(&mut self, request: &Request) -> Result<Response, SendFailure> {
         let verb = match request.verb {
             Verb::Get => "GET",
@@ -112,27 +112,23 @@ fn run<P: Provider>(input: &[u8]) {
             let back = back.map(str::to_owned);
             P::query(account, attempt.clone(), Some(reference), purpose, back)
         };
-        with_host(FakeProvider(Rc::new(answers)), call)
+        with_host(Vendor(Rc::new(answers)), call)
     };
-    let reported = ask(answers.clone());
-    talk::show(|| format!("{reported:?}"));
-    if let Ok(report) = &reported
+    let told = ask(answers.clone());
+    talk::show(|| format!("{told:?}"));
+    if let Ok(report) = &told
         && is_taken(report)
     {
-        assert_amount_occurs(input, report);
+        assert_told(input, report);
     }
     let changed = |change: fn(&mut Value)| -> Vec<Answer> {
         let each = answers.iter().map(|answer| answer.changed(change));
         each.collect()
     };
     let more = ask(changed(add_fields));
-    assert_eq!(
-        format!("{reported:?}"),
-        format!("{more:?}"),
-        "with more fields"
-    );
+    assert_eq!(format!("{told:?}"), format!("{more:?}"), "with more fields");
     // If no money was reported, the unreadable entry may contain some, and the module may return an error.
-    if let Ok(report) = &reported
+    if let Ok(report) = &told
         && report.received.amount > 0
     {
         assert_not_hidden(report, ask(changed(add_entries)));
@@ -215,17 +211,17 @@ impl Answer {
     }
 }
 
-/// Objects with the merchant's own fields, to which the provider adds none.
+/// Objects with the merchant's own fields, to which the vendor adds none.
 const OWN: [&str; 2] = ["metadata", "notes"];
 
-/// Adds an undocumented field with the value null to each object of the provider.
+/// Adds an undocumented field with the value null to each object of the vendor.
 fn add_fields(value: &mut Value) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(add_fields),
         Value::Object(fields) => {
-            let providers = fields.iter_mut();
-            let providers = providers.filter(|(name, _)| !OWN.contains(&name.as_str()));
-            providers.for_each(|(_, field)| add_fields(field));
+            let vendors = fields.iter_mut();
+            let vendors = vendors.filter(|(name, _)| !OWN.contains(&name.as_str()));
+            vendors.for_each(|(_, field)| add_fields(field));
             fields.insert("x_not_documented".into(), Value::Null);
         }
         _ => {}

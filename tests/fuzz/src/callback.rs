@@ -1,8 +1,8 @@
-//! The function `callback` of each provider module, run natively with its provider's signatures and responses.
+//! The function `callback` of each provider module, run natively with its vendor's signatures and responses.
 //!
 //! The first line of an input contains the module and the signature: `genuine`, `forged` (with another secret) or
 //! `bare` (none added). The difference of the module's clock in seconds may follow. Then come a line `POST
-//! /path?query`, headers, an empty line and the body. After each line `%%` follows a response of the provider:
+//! /path?query`, headers, an empty line and the body. After each line `%%` follows a response of the vendor:
 //! status, headers, an empty line and the body.
 //!
 //! A simulator signs the callback. Rules: without its signature the module accepts nothing, its output never
@@ -77,7 +77,7 @@ struct Desk {
     keys: Arc<HashMap<String, Vec<u8>>>,
 }
 
-struct Providers {
+struct Vendors {
     sim: Sim,
     desks: BTreeMap<&'static str, Desk>,
     /// Certificates at the URLs that PayPal's callbacks contain.
@@ -87,10 +87,10 @@ struct Providers {
 }
 
 thread_local! {
-    static PROVIDERS: Providers = Providers::new();
+    static VENDORS: Vendors = Vendors::new();
 }
 
-impl Providers {
+impl Vendors {
     fn new() -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -222,11 +222,11 @@ enum Signed {
 
 pub(crate) fn run(input: &[u8]) {
     if input.len() <= crate::LONGEST {
-        PROVIDERS.with(|providers| run_at(providers, input));
+        VENDORS.with(|vendors| run_at(vendors, input));
     }
 }
 
-fn run_at(providers: &Providers, input: &[u8]) {
+fn run_at(vendors: &Vendors, input: &[u8]) {
     let mut sections = talk::split(input);
     let Some((first, request)) = sections.next().and_then(line) else {
         return;
@@ -252,7 +252,7 @@ fn run_at(providers: &Providers, input: &[u8]) {
             return;
         };
         let genuine = signed == Signed::Genuine;
-        let (headers, body) = providers.sim.signed(&id, body, genuine).unwrap();
+        let (headers, body) = vendors.sim.signed(&id, body, genuine).unwrap();
         for (name, value) in headers {
             incoming.headers.push((name.to_ascii_lowercase(), value));
         }
@@ -262,14 +262,14 @@ fn run_at(providers: &Providers, input: &[u8]) {
         .headers
         .iter()
         .find(|(name, _)| name == "paypal-cert-url");
-    let desk = &providers.desks[name];
+    let desk = &vendors.desks[name];
     let host = Answers {
         keys: Arc::clone(&desk.keys),
         answers: sections.filter_map(answer).take(ANSWERS).collect(),
         // Only if the callback was signed: then the URL is one of the simulator.
         certificate: named
             .filter(|_| signed != Signed::Bare)
-            .and_then(|(_, url)| providers.certificate(url)),
+            .and_then(|(_, url)| vendors.certificate(url)),
     };
     let account = Account {
         id: id.clone(),
@@ -322,7 +322,7 @@ fn run_at(providers: &Providers, input: &[u8]) {
         .filter_map(|notice| notice.report.as_ref())
         .filter(|report| is_taken(report))
     {
-        assert_amount_occurs(input, report);
+        assert_told(input, report);
     }
 }
 
@@ -410,7 +410,7 @@ pub(crate) fn is_taken(report: &Report) -> bool {
 }
 
 /// Checks that the amount received occurs in the input.
-pub(crate) fn assert_amount_occurs(input: &[u8], report: &Report) {
+pub(crate) fn assert_told(input: &[u8], report: &Report) {
     let amount = report.received.amount;
     let digits: Vec<u8> = input.iter().copied().filter(u8::is_ascii_digit).collect();
     let there = |text: &str| memmem::find(&digits, text.as_bytes()).is_some();

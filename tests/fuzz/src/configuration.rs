@@ -83,15 +83,15 @@ fn check(folder: &Path, main: &str, secret: bool) {
     // The tests' environment has none, and a file would need a certain mode.
     problems.retain(|(_, why)| !why.starts_with("no master key"));
     let settings = kassette_server::fuzzing::settings(folder);
-    let context = || format!("{problems:?}\n{main}");
-    talk::show(context);
+    let told = || format!("{problems:?}\n{main}");
+    talk::show(told);
     for (line, why) in &problems {
         assert!(
             !(why.is_empty() || secret && why.contains(SECRET)),
             "{}",
-            context()
+            told()
         );
-        assert_ne!(*line, Some(0), "{}", context());
+        assert_ne!(*line, Some(0), "{}", told());
     }
     match settings {
         // Everything that `serve` rejects must be a problem in `config check`.
@@ -112,7 +112,7 @@ fn check(folder: &Path, main: &str, secret: bool) {
                     account.methods.values().flat_map(|terms| &terms.limits)
                 {
                     let ordered = least.zip(*most).is_none_or(|(least, most)| least <= most);
-                    assert!(ordered, "{currency:?}: {}", context());
+                    assert!(ordered, "{currency:?}: {}", told());
                 }
             }
             let wrong = settings_problems(&settings, &[], None);

@@ -6,11 +6,11 @@
 //! | Target | Code under test |
 //! |---|---|
 //! | `router` | the public listener's routes: merchants' API, callbacks, pages |
-//! | `callback` | the function `callback` of each provider module, with responses of its provider |
+//! | `callback` | the function `callback` of each provider module, with responses of its vendor |
 //! | `reseller` | the resellers' routes with valid and invalid signatures |
 //! | `sandbox` | the sandbox's payer pages |
 //! | `admin` | the admin API with tokens of each operator role |
-//! | `answers-stripe` etc. | the function `query` of one provider module, with responses of its provider |
+//! | `answers-stripe` etc. | the function `query` of one provider module, with responses of its vendor |
 //! | `configuration` | a configuration folder, as `config check` and `serve` read it |
 #![forbid(unsafe_code)]
 #![allow(

@@ -96,7 +96,7 @@ pub(crate) fn run(input: &[u8]) {
 }
 
 fn judge(asked: &talk::Request, answer: &talk::Answer, before: &[BookEntry], after: &[BookEntry]) {
-    let context = || {
+    let told = || {
         let (method, target) = (&asked.method, &asked.target);
         format!(
             "{method} {target}: {} {:?} {}",
@@ -105,20 +105,15 @@ fn judge(asked: &talk::Request, answer: &talk::Answer, before: &[BookEntry], aft
             answer.text()
         )
     };
-    talk::show(context);
-    assert!(answer.status < 500, "a failure of ours: {}", context());
+    talk::show(told);
+    assert!(answer.status < 500, "a failure of ours: {}", told());
     let changing = asked.method == http::Method::POST && answer.status < 400;
     assert!(
         changing || before == after,
         "it changed the books: {}",
-        context()
+        told()
     );
-    assert_eq!(
-        before.len(),
-        after.len(),
-        "it made a payment: {}",
-        context()
-    );
+    assert_eq!(before.len(), after.len(), "it made a payment: {}", told());
     for entry in after {
         assert!(entry.captured_times <= 1, "captured twice: {entry:?}");
         let cents = |text: &str| text.replace('.', "").parse::<u64>().unwrap();
@@ -131,7 +126,7 @@ fn judge(asked: &talk::Request, answer: &talk::Answer, before: &[BookEntry], aft
         assert!(
             back.iter().any(|back| to.starts_with(back)),
             "it leads away: {}",
-            context()
+            told()
         );
     }
     if answer.header("content-type").starts_with("text/html") {
@@ -139,29 +134,29 @@ fn judge(asked: &talk::Request, answer: &talk::Answer, before: &[BookEntry], aft
         assert!(
             policy.starts_with("default-src 'none'"),
             "no policy: {}",
-            context()
+            told()
         );
         assert_eq!(
             answer.header("x-content-type-options"),
             "nosniff",
             "{}",
-            context()
+            told()
         );
         assert_eq!(
             answer.header("referrer-policy"),
             "no-referrer",
             "{}",
-            context()
+            told()
         );
         // For any request, the page consists only of its own markup, without scripts.
         assert!(
             memmem::find(&answer.body, b"<script").is_none(),
             "a script: {}",
-            context()
+            told()
         );
     }
     for secret in ["secretOfTheWorld", "newsOfTheWorld"] {
         let found = memmem::find(&answer.body, secret.as_bytes());
-        assert!(found.is_none(), "{secret} was told: {}", context());
+        assert!(found.is_none(), "{secret} was told: {}", told());
     }
 }

@@ -179,10 +179,10 @@ pub(crate) async fn send(router: &Router, asked: &Request) -> Answer {
 
 /// Prints a result if `KASSETTE_FUZZ_SHOW` is set, to examine a single input.
 #[expect(clippy::print_stderr, reason = "a person has asked for it")]
-pub(crate) fn show(context: impl FnOnce() -> String) {
+pub(crate) fn show(told: impl FnOnce() -> String) {
     static SHOWN: LazyLock<bool> =
         LazyLock::new(|| std::env::var_os("KASSETTE_FUZZ_SHOW").is_some());
     if *SHOWN {
-        eprintln!("{}", context());
+        eprintln!("{}", told());
     }
 }

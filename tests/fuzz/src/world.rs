@@ -31,7 +31,7 @@ pub(crate) const ADMIN: &str = "admin.example";
 /// Text in everything that belongs to the other merchant, and nowhere else.
 pub(crate) const OTHERS: &str = "zqothers";
 /// Value of an account's secret.
-const PROVIDER_SECRET: &str = "vendor-secret-of-the-account-zq";
+const VENDOR_SECRET: &str = "vendor-secret-of-the-account-zq";
 /// Number of inputs after which a new world is created, to keep it small.
 const INPUTS: u32 = 5_000;
 
@@ -105,7 +105,7 @@ fn account(name: &str, environment: Environment) -> Account {
         settings: vec![],
         secrets: vec![AccountSecret {
             name: "callback-secret".into(),
-            values: vec![kassette_domain::secret::Secret::new(PROVIDER_SECRET)],
+            values: vec![kassette_domain::secret::Secret::new(VENDOR_SECRET)],
             hosts: vec![],
         }],
         hosts: vec![],
@@ -184,7 +184,7 @@ impl World {
             clock,
             words: Words::new(),
             credentials: Words::new(),
-            secrets: vec![PROVIDER_SECRET.into()],
+            secrets: vec![VENDOR_SECRET.into()],
             nonces: HashMap::new(),
             inputs: 0,
             drawn: 0,
@@ -408,14 +408,14 @@ impl World {
                 let body = json!({ "payment_id": id, "payment_method": "ideal" });
                 let started = self.ask(false, key, Method::POST, "/api/v1/payments/start", &body);
                 let attempt = last(&started, "redirect_url");
-                self.send_callback(&format!("{attempt}{news}"));
+                self.hear(&format!("{attempt}{news}"));
                 self.words.insert("attempt", attempt);
             }
         }
     }
 
     /// Sends a callback about a payment.
-    fn send_callback(&self, news: &str) {
+    fn hear(&self, news: &str) {
         let mut headers = HeaderMap::new();
         headers.insert("x-proof", HeaderValue::from_static("genuine"));
         let asked = Request {

@@ -12,7 +12,7 @@ use crate::table::{Has, lacks};
 /// Statuses in which a payment waits for its payer or the gateway.
 pub(crate) const WAITING: [&str; 4] = ["created", "pending", "processing", "verification_pending"];
 /// Maximum number of failures that are printed in full.
-const MAX_PRINTED: usize = 5;
+const MOST_TOLD: usize = 5;
 
 pub(crate) struct Judge<'a> {
     server: &'a Server,
@@ -130,7 +130,7 @@ impl<'a> Judge<'a> {
                 wrong.push(format!("money that belongs to no attempt: {entry}"));
             }
         }
-        let told = wrong.iter().take(MAX_PRINTED).cloned().collect::<Vec<_>>();
+        let told = wrong.iter().take(MOST_TOLD).cloned().collect::<Vec<_>>();
         assert!(
             wrong.is_empty(),
             "{shown}\n{} wrong\n{}",
@@ -215,7 +215,7 @@ impl<'a> Judge<'a> {
             && !loses(payer)
             && !providers.iter().any(|account| only_allows(account))
         {
-            return Err("the provider had acknowledged an approval and has no money".into());
+            return Err("the vendor had acknowledged an approval and has no money".into());
         }
         // The amount due, or the amount that an operator accepted. No admin vouches for a payment in these runs.
         let due = |(entry, _): &(Value, &str)| {

@@ -42,7 +42,7 @@ impl Payer {
     pub(crate) async fn pay(self, lives: &Lives) -> Self {
         let paid = self.pay_only(lives).await;
         if let Some(decision) = paid.plan.decision.filter(|_| !paid.payment.is_null()) {
-            paid.wait_until_known(lives).await;
+            paid.is_heard(lives).await;
             lives.decide(paid.id(), decision).await;
         }
         paid
@@ -52,7 +52,7 @@ impl Payer {
         let tries = if self.create(lives).await { TRIES } else { 0 };
         let mut declined = false;
         for _ in 0..tries {
-            let Some(form) = self.to_the_provider(lives).await else {
+            let Some(form) = self.to_the_vendor(lives).await else {
                 continue;
             };
             // A payer whose first try was declined uses another card.
@@ -74,7 +74,7 @@ impl Payer {
             }
             if outcome == "decline" {
                 declined = true;
-                self.wait_until_known(lives).await;
+                self.is_heard(lives).await;
                 continue;
             }
             return self;
@@ -114,7 +114,7 @@ impl Payer {
     }
 
     /// Starts the payment and follows to the provider's buttons. `None` if that is not possible now.
-    async fn to_the_provider(&self, lives: &Lives) -> Option<Form> {
+    async fn to_the_vendor(&self, lives: &Lives) -> Option<Form> {
         let route = &self.plan.route;
         let body = json!({ "payment_id": self.id(), "payment_method": route.method });
         let path = "/api/v1/payments/start";
@@ -161,7 +161,7 @@ impl Payer {
     }
 
     /// Waits briefly until the gateway knows of a decline. Some callbacks never arrive.
-    async fn wait_until_known(&self, lives: &Lives) {
+    async fn is_heard(&self, lives: &Lives) {
         for _ in 0..TRIES {
             let status = lives.status(&self.plan.route.key, self.id()).await;
             if status.is_some_and(|status| status != "pending") {

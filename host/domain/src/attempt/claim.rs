@@ -59,12 +59,12 @@ impl Claim {
         busy.max(self.hold_until.unwrap_or_default())
     }
 
-    pub(crate) const fn set_busy_until(&mut self, until: Time) {
+    pub(crate) const fn take(&mut self, until: Time) {
         self.busy_until = Some(until);
     }
 
     /// Claims the attempt for a start.
-    pub(crate) const fn claim_for_start(&mut self, until: Time) {
+    pub(crate) const fn take_for_start(&mut self, until: Time) {
         self.busy_until = Some(until);
         self.last_sent = until;
     }

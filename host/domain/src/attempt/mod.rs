@@ -104,7 +104,7 @@ pub struct Attempt {
     /// The raw query with which the payer's browser last returned. A hint, which proves nothing.
     pub returned: Option<Secret>,
     /// The provider's latest report. `None` before the first.
-    pub provider_facts: Option<ProviderFacts>,
+    pub vendor: Option<ProviderFacts>,
     /// Captures, refunds and disputes of the attempt, and their balance.
     pub funds: Funds,
     /// Further facts that the provider reported, the newest of each. Its lists of captures, refunds and disputes
@@ -112,7 +112,7 @@ pub struct Attempt {
     pub particulars: Particulars,
     pub authorization: AuthorizationWatch,
     /// Reports that already have a timeline entry "changed nothing": one for each source and status.
-    pub noted_reports: Vec<(Via, ProviderStatus)>,
+    pub heard: Vec<(Via, ProviderStatus)>,
     /// Reason for its end or for a doubt about it, for the operator.
     pub detail: String,
 }
@@ -160,7 +160,7 @@ impl Attempt {
             && self.particulars.captured_at.is_none()
             && self.net().is_none();
         let authorised = self
-            .provider_facts
+            .vendor
             .as_ref()
             .is_some_and(|facts| match facts.status {
                 ProviderStatus::Processing => true,
@@ -186,7 +186,7 @@ impl Attempt {
 
     /// Whether the provider's latest status is not final.
     pub(crate) fn is_undecided(&self) -> bool {
-        self.provider_facts.as_ref().is_some_and(|facts| {
+        self.vendor.as_ref().is_some_and(|facts| {
             matches!(
                 facts.status,
                 ProviderStatus::Pending

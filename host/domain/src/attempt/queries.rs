@@ -159,9 +159,9 @@ impl Queries {
         });
         silence.count = silence.count.saturating_add(1);
         let lasts = now.since(silence.since) >= long && silence.count >= most;
-        let is_new = lasts && !silence.is_reported;
+        let news = lasts && !silence.is_reported;
         silence.is_reported |= lasts;
-        is_new
+        news
     }
 
     /// Number of consecutive unanswered queries since the attempt expired or was captured.

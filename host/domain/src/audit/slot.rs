@@ -12,7 +12,7 @@ const TRIAL: &str = "a version is on trial that the newest entry of the audit lo
 
 /// State of a slot, from its record or from the audit log. `None` for parts that these do not contain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SlotSnapshot {
+pub struct KeptSlot {
     /// The active version. `Some(None)` if the slot has been emptied.
     pub version: Option<Option<Digest>>,
     /// Time at which that version became active. `None` if the audit entry is written in the same transaction.
@@ -24,9 +24,9 @@ pub struct SlotSnapshot {
 /// State of a slot after the entries given to [`Self::follow`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuditedSlot {
-    newest: SlotSnapshot,
+    newest: KeptSlot,
     /// State before the newest entry, restored by `plugin.abandon`.
-    before: SlotSnapshot,
+    before: KeptSlot,
 }
 
 impl AuditedSlot {
@@ -41,7 +41,7 @@ impl AuditedSlot {
         let newest = &mut self.newest;
         if let Some((_, version)) = audited.served_version() {
             if version.is_none() {
-                *newest = SlotSnapshot::default();
+                *newest = KeptSlot::default();
             } else if newest.version != Some(version) {
                 newest.candidate = None;
             }
@@ -63,18 +63,18 @@ impl AuditedSlot {
 
     /// Returns a finding if the stored state contradicts the log. A stored version that is newer than the newest entry
     /// is correct: the process may have ended before it wrote the entry.
-    pub fn difference(&self, snapshot: &SlotSnapshot) -> Option<&'static str> {
-        let (said, since) = (&self.newest, snapshot.since.zip(self.newest.since));
-        let is_newer = since.is_some_and(|(snapshot, said)| snapshot > said);
-        let versions = said.version.zip(snapshot.version);
-        if !is_newer && versions.is_some_and(|(said, snapshot)| said != snapshot) {
+    pub fn difference(&self, kept: &KeptSlot) -> Option<&'static str> {
+        let (said, since) = (&self.newest, kept.since.zip(self.newest.since));
+        let is_newer = since.is_some_and(|(kept, said)| kept > said);
+        let versions = said.version.zip(kept.version);
+        if !is_newer && versions.is_some_and(|(said, kept)| said != kept) {
             return Some(VERSION);
         }
-        let switches = said.is_disabled.zip(snapshot.is_disabled);
-        if switches.is_some_and(|(said, snapshot)| said != snapshot) {
+        let switches = said.is_disabled.zip(kept.is_disabled);
+        if switches.is_some_and(|(said, kept)| said != kept) {
             return Some(SWITCH);
         }
-        let is_unnamed = snapshot.candidate.is_some() && snapshot.candidate != said.candidate;
+        let is_unnamed = kept.candidate.is_some() && kept.candidate != said.candidate;
         is_unnamed.then_some(TRIAL)
     }
 
@@ -116,8 +116,8 @@ mod tests {
         json!({ "candidate": { "digest": digest.to_string() } })
     }
 
-    fn snapshot(version: Digest, since: u64) -> SlotSnapshot {
-        SlotSnapshot {
+    fn kept(version: Digest, since: u64) -> KeptSlot {
+        KeptSlot {
             version: Some(Some(version)),
             since: Some(Time::from_secs(since)),
             is_disabled: Some(false),
@@ -128,16 +128,16 @@ mod tests {
     #[test]
     fn an_older_version_differs_and_a_newer_one_may_wait_for_its_entry() {
         let slot = followed(&[("upload", serves(OLD)), ("upload", serves(NEW))]);
-        assert_eq!(slot.difference(&snapshot(NEW, 2)), None);
-        assert_eq!(slot.difference(&snapshot(OLD, 1)), Some(VERSION));
-        assert_eq!(slot.difference(&snapshot(OLD, 3)), None);
+        assert_eq!(slot.difference(&kept(NEW, 2)), None);
+        assert_eq!(slot.difference(&kept(OLD, 1)), Some(VERSION));
+        assert_eq!(slot.difference(&kept(OLD, 3)), None);
         // A database writes both in one transaction.
-        let shared = SlotSnapshot {
+        let shared = KeptSlot {
             since: None,
-            ..snapshot(OLD, 3)
+            ..kept(OLD, 3)
         };
         assert_eq!(slot.difference(&shared), Some(VERSION));
-        assert_eq!(AuditedSlot::default().difference(&snapshot(OLD, 1)), None);
+        assert_eq!(AuditedSlot::default().difference(&kept(OLD, 1)), None);
     }
 
     #[test]
@@ -147,14 +147,14 @@ mod tests {
             ("upload", serves(NEW)),
             ("abandon", serves(OLD)),
         ]);
-        assert_eq!(abandoned.difference(&snapshot(OLD, 1)), None);
-        assert_eq!(abandoned.difference(&snapshot(NEW, 1)), Some(VERSION));
+        assert_eq!(abandoned.difference(&kept(OLD, 1)), None);
+        assert_eq!(abandoned.difference(&kept(NEW, 1)), Some(VERSION));
         let removed = followed(&[
             ("upload", serves(OLD)),
             ("disable", json!({ "disabled": true })),
             ("remove", json!(null)),
         ]);
-        assert_eq!(removed.difference(&snapshot(OLD, 1)), Some(VERSION));
+        assert_eq!(removed.difference(&kept(OLD, 1)), Some(VERSION));
         assert!(!removed.is_disabled());
     }
 
@@ -165,10 +165,10 @@ mod tests {
             ("disable", json!({ "disabled": true })),
         ]);
         assert!(off.is_disabled());
-        assert_eq!(off.difference(&snapshot(OLD, 1)), Some(SWITCH));
-        let tried = |version, candidate| SlotSnapshot {
+        assert_eq!(off.difference(&kept(OLD, 1)), Some(SWITCH));
+        let tried = |version, candidate| KeptSlot {
             candidate: Some(candidate),
-            ..snapshot(version, 1)
+            ..kept(version, 1)
         };
         let ended = [
             ("rollback", json!({ "candidate": null })),
@@ -179,11 +179,11 @@ mod tests {
             assert_eq!(followed(&begun).difference(&tried(OLD, NEW)), None);
             assert_eq!(followed(&begun).difference(&tried(OLD, OLD)), Some(TRIAL));
             // The gateway ends a trial before it writes the entry.
-            assert_eq!(followed(&begun).difference(&snapshot(OLD, 1)), None);
+            assert_eq!(followed(&begun).difference(&kept(OLD, 1)), None);
             let version = if action == "promote" { NEW } else { OLD };
             let [first, second] = begun;
             let over = followed(&[first, second, (action, after)]);
-            assert_eq!(over.difference(&snapshot(version, 3)), None);
+            assert_eq!(over.difference(&kept(version, 3)), None);
             assert_eq!(over.difference(&tried(version, NEW)), Some(TRIAL));
         }
     }

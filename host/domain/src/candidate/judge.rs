@@ -4,7 +4,7 @@ use super::counts::Pair;
 use super::{Counts, MOST_FALSE_ALARMS, log_evidence};
 
 /// Maximum reported evidence: beyond it certainty no longer grows.
-const MAX_EVIDENCE: f64 = 1e12;
+const MOST_TOLD: f64 = 1e12;
 
 /// An operator's limits for a canary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ impl SuccessRate {
             (*percent, pair.candidate.failed, pair.control.failed)
         });
         let evidence = log_evidence(&failed.collect::<Vec<_>>(), margin_percent).exp();
-        evidence.min(MAX_EVIDENCE)
+        evidence.min(MOST_TOLD)
     }
 }
 
@@ -193,6 +193,6 @@ mod tests {
     fn evidence_is_a_number_however_much_was_counted() {
         let counts = Counts::of_figures([u64::MAX; Counts::FIGURES]);
         let evidence = SuccessRate::Completions.evidence(&[(1, counts)], 0);
-        assert!((evidence - MAX_EVIDENCE).abs() < 1.0);
+        assert!((evidence - MOST_TOLD).abs() < 1.0);
     }
 }

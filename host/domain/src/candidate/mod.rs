@@ -64,7 +64,7 @@ struct Share {
 /// Reason why a canary cannot start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadCanary {
-    #[error("must be one to 10 whole numbers from 1 to 100, each larger than the previous one")]
+    #[error("must be one to 10 whole numbers from 1 to 100, each larger than the one before")]
     Steps,
     #[error("must be a whole number from 1 to 2592000")]
     Every,
@@ -127,8 +127,8 @@ impl Canary {
     /// See [`BadCanary`].
     pub fn change(&self, steps: &[u8], every_seconds: u64, now: Time) -> Result<Self, BadCanary> {
         let fresh = Self::begin(steps, every_seconds, self.key, now)?;
-        let dropped = self.shares.len().saturating_sub(MOST_SHARES - 1);
-        let shares = self.shares.iter().skip(dropped).chain(&fresh.shares);
+        let kept = self.shares.len().saturating_sub(MOST_SHARES - 1);
+        let shares = self.shares.iter().skip(kept).chain(&fresh.shares);
         Ok(Self {
             shares: shares.copied().collect(),
             ..fresh

@@ -140,14 +140,14 @@ fn most_rolled_back(runs: usize) -> usize {
 }
 
 #[test]
-fn the_tolerance_for_chance_is_the_binomial_distributions() {
+fn the_room_for_chance_is_the_binomial_distributions() {
     // Of 500 runs with probability 0.01: P(X > 18) is 1.16e-6, and P(X > 19) 2.8e-7.
     assert_eq!(most_rolled_back(500), 19);
     assert_eq!(most_rolled_back(10_000), 100);
 }
 
 #[test]
-fn an_equal_version_is_hardly_ever_rolled_back_however_often_one_checks() {
+fn an_equal_version_is_hardly_ever_rolled_back_however_often_one_looks() {
     let trial = Trial {
         seed: 1_000_000,
         ..Trial::default()

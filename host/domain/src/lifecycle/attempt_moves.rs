@@ -70,11 +70,11 @@ impl Attempt {
             answers: Vec::new(),
             payer: choice.payer,
             returned: None,
-            provider_facts: None,
+            vendor: None,
             funds: Funds::default(),
             particulars: Particulars::default(),
             authorization: AuthorizationWatch::None,
-            noted_reports: Vec::new(),
+            heard: Vec::new(),
             detail: String::new(),
         }
     }
@@ -113,16 +113,16 @@ impl Attempt {
                 // The attempt is wanted again: an earlier closing has ended.
                 self.set_closing(false);
                 self.claim.lift_hold();
-                self.claim.claim_for_start(until);
+                self.claim.take_for_start(until);
             }
             ClaimPurpose::Capture => {
                 self.go_live(Live::Capturing);
                 self.set_closing(false);
-                self.claim.set_busy_until(until);
+                self.claim.take(until);
             }
             ClaimPurpose::Cancel => {
                 self.set_closing(true);
-                self.claim.set_busy_until(until);
+                self.claim.take(until);
             }
         }
     }
@@ -211,7 +211,7 @@ impl Attempt {
         }
         self.stage.take_step();
         self.set_closing(false);
-        self.claim.claim_for_start(busy_until);
+        self.claim.take_for_start(busy_until);
         let due = self.queries.next();
         // The provider learns of it only now. A query that a notification requested is still due.
         self.watch(now, schedule);
@@ -224,14 +224,14 @@ impl Attempt {
 
     /// Stores the provider's report. A pending settlement does not revoke an earlier one.
     pub(super) fn record_facts(&mut self, report: &Report, now: Time) {
-        let known = self.provider_facts.as_ref().map(|facts| facts.settlement);
+        let known = self.vendor.as_ref().map(|facts| facts.settlement);
         let settlement = match (known, report.settlement) {
             (Some(known), ProviderSettlement::Pending) => known,
             (_, new) => new,
         };
         // Money that was captured stays in its currency.
         let other = self
-            .provider_facts
+            .vendor
             .as_ref()
             .filter(|known| self.funds.is_taken() && known.currency != report.currency);
         let (received, currency) = other.map_or((report.received, &report.currency), |known| {
@@ -252,8 +252,8 @@ impl Attempt {
                 ..known.clone()
             } == facts
         };
-        if !self.provider_facts.as_ref().is_some_and(same) {
-            self.provider_facts = Some(facts);
+        if !self.vendor.as_ref().is_some_and(same) {
+            self.vendor = Some(facts);
         }
     }
 
@@ -454,7 +454,7 @@ impl Attempt {
     pub(super) fn absent(&mut self, purpose: QueryPurpose, declined: bool, now: Time) -> Absence {
         let starting = self.stage.is_starting();
         let is_closing = self.stage.is_closing();
-        let was_known = self.provider_facts.is_some() || !self.references.is_empty();
+        let was_known = self.vendor.is_some() || !self.references.is_empty();
         match self.stage {
             Stage::Captured { .. } | Stage::Surplus { .. } => Absence::Contradicts,
             Stage::Ended { .. } => {
@@ -487,7 +487,7 @@ impl Attempt {
                     }
                     return Absence::Nothing;
                 }
-                self.provider_facts = None;
+                self.vendor = None;
                 let how = self.end_of_closing(now).unwrap_or(End::Unavailable);
                 Absence::Ends { how, was_known }
             }

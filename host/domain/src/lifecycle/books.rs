@@ -185,7 +185,7 @@ impl PaymentAggregate {
                 events.extend(self.reversal_event(i, completed));
             }
             for (kind, subject) in events {
-                self.add_event_about(kind, Some(subject), log);
+                self.tell_of(kind, Some(subject), log);
                 self.remark_once(log);
             }
         }
@@ -330,7 +330,7 @@ fn dispute_events(disputed: &mut Disputed, currency: &str) -> Vec<(EventType, Ev
 impl Attempt {
     /// Code of the currency received, or of the invoice before any report.
     pub fn received_currency(&self) -> &str {
-        let facts = self.provider_facts.as_ref();
+        let facts = self.vendor.as_ref();
         facts.map_or_else(|| self.due.currency.code(), |facts| &facts.currency)
     }
 }

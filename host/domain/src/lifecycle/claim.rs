@@ -81,7 +81,7 @@ impl PaymentAggregate {
         match attempt.stage {
             Stage::Live { .. } => decided || attempt.stage.is_starting(),
             Stage::Captured { .. } | Stage::Surplus { .. } => false,
-            Stage::Ended { .. } => attempt.provider_facts.as_ref().is_some_and(|facts| {
+            Stage::Ended { .. } => attempt.vendor.as_ref().is_some_and(|facts| {
                 facts.status == ProviderStatus::Pending || (decided && attempt.is_authorised())
             }),
         }

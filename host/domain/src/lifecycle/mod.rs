@@ -55,7 +55,7 @@ use moves::StepLog;
 
 use crate::attempt::{Attempt, AttemptState, Choice};
 use crate::event::{EventSubject, EventType};
-use crate::id::{AccountId, AttemptId, MerchantId, RefundId};
+use crate::id::{AccountId, AttemptId, RefundId};
 use crate::money::Minor;
 use crate::movement::{Movement, Source};
 use crate::payment::{Payment, RoutingDecision, Settlement, Status};
@@ -235,7 +235,7 @@ pub enum StartResult {
 /// Refusal of a step; it changed nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    #[error("the payment does not have this attempt")]
+    #[error("the payment has no such attempt")]
     NoSuchAttempt,
     /// The payment's status does not allow a start, or the payment has expired.
     #[error("the payment is {}", .0.as_str())]
@@ -244,7 +244,7 @@ pub enum Refusal {
     #[error("another attempt is open")]
     AttemptOpen(AttemptId),
     /// Another task has claimed the attempt.
-    #[error("another operation is using the attempt until {0}")]
+    #[error("the attempt is in hand until {0}")]
     Busy(Time),
     /// The attempt's state does not allow the step.
     #[error("the attempt is {}", .0.as_str())]
@@ -271,7 +271,8 @@ pub enum Refusal {
     DecisionWaits,
     /// No money is captured or authorized with which an approval could complete.
     #[error(
-        "the provider holds neither captured money nor an authorization; to complete the payment anyway, an admin approves with \"vouch\""
+        "the provider holds no captured money and no authorisation of it; to complete it all the same \
+         an admin approves with \"vouch\""
     )]
     NeedsVouch,
     /// The account, or its module, cannot refund payments by the method.
@@ -285,7 +286,7 @@ pub enum Refusal {
     TooManyRefunds,
     /// Pending refunds or open disputes about the money prevent an approval.
     #[error(
-        "a refund is pending or a dispute is open; list their ids in \"despite\" to approve anyway"
+        "a refund is pending or a dispute is open; list their ids in \"despite\" to approve all the same"
     )]
     NeedsDespite(Vec<String>),
     /// The available money is neither the invoice amount nor the amount that the operator accepts.
@@ -305,16 +306,16 @@ pub enum Refusal {
     #[error("the refund has {} already", .0.as_str())]
     RefundEnded(RefundState),
     /// The money received is not in the invoice's currency: an operator decides.
-    #[error("the received money is not in the payment's currency: an operator must refund it")]
+    #[error("what was received is not of the payment's currency: an operator has to give it back")]
     OtherCurrency,
     /// The amount exceeds the refundable amount.
-    #[error("only {left} can still be refunded")]
+    #[error("only {left} can still be given back")]
     MoreThanLeft {
         /// Refundable amount, in minor units.
         left: Minor,
     },
     /// The provider refunds the whole amount or nothing.
-    #[error("the provider refunds only the whole received amount, {received}, at once")]
+    #[error("the provider gives back only all that was received, {received}, at once")]
     WholeOnly {
         /// Amount received, in minor units.
         received: Minor,
@@ -326,7 +327,7 @@ pub enum Refusal {
         currency: String,
     },
     /// No refund of this payment has the id, or it was not ordered here.
-    #[error("the payment does not have this refund")]
+    #[error("the payment has no such refund")]
     NoSuchRefund,
     /// The refund has ended, or it must be sent instead of queried, or the reverse.
     #[error("the refund is not to be called about so")]
@@ -364,10 +365,7 @@ pub struct NewEvent {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewWork {
     pub key: WorkKey,
-    /// `None` if it is about no account.
-    pub account: Option<AccountId>,
-    /// The merchant that it is about. `None` if it is the payment's, or unknown.
-    pub merchant: Option<MerchantId>,
+    pub account: AccountId,
     /// Amount owed or disputed, in minor units.
     pub amount: Minor,
     pub currency: String,

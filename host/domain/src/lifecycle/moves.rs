@@ -87,19 +87,19 @@ impl PaymentAggregate {
     }
 
     /// Adds an event about the payment's current state.
-    pub(super) fn add_event(&self, kind: EventType, log: &mut StepLog<'_>) {
-        self.add_event_about(kind, None, log);
+    pub(super) fn tell(&self, kind: EventType, log: &mut StepLog<'_>) {
+        self.tell_of(kind, None, log);
     }
 
     /// Adds an event about an attempt that failed while the payment continues.
-    pub(super) fn add_failed_event(&self, i: usize, log: &mut StepLog<'_>) {
+    pub(super) fn tell_failed(&self, i: usize, log: &mut StepLog<'_>) {
         if let Some(decline) = DeclineCode::of_attempt(&self.attempts[i]) {
             let subject = Some(EventSubject::Decline(decline));
-            self.add_event_about(EventType::PaymentAttemptFailed, subject, log);
+            self.tell_of(EventType::PaymentAttemptFailed, subject, log);
         }
     }
 
-    pub(super) fn add_event_about(
+    pub(super) fn tell_of(
         &self,
         kind: EventType,
         subject: Option<EventSubject>,
@@ -133,7 +133,7 @@ impl PaymentAggregate {
         }
         self.line(from, to, true, log);
         if let Some(event) = EventType::of_transition(to) {
-            self.add_event(event, log);
+            self.tell(event, log);
         }
     }
 
@@ -147,11 +147,8 @@ impl PaymentAggregate {
             }
             return;
         }
-        let weaker = self
-            .payment
-            .review
-            .is_none_or(ReviewCause::ends_by_provider);
-        if weaker && !cause.ends_by_provider() {
+        let weaker = self.payment.review.is_none_or(ReviewCause::ends_by_vendor);
+        if weaker && !cause.ends_by_vendor() {
             self.payment.review = Some(cause);
             self.remark(log);
         }
@@ -177,7 +174,7 @@ impl PaymentAggregate {
         }
         self.move_to(Status::Completed, log);
         if self.payment.is_paid() {
-            self.add_event(EventType::PaymentCompleted, log);
+            self.tell(EventType::PaymentCompleted, log);
         }
         if let Some(i) = own.filter(|_| self.payment.settlement == Settlement::Pending) {
             self.attempts[i].watch(log.now, log.schedule);
@@ -215,7 +212,7 @@ impl PaymentAggregate {
         self.attempts[i].queries.stop();
         self.remark(log);
         if proved == Settlement::Confirmed {
-            self.add_event(EventType::PaymentCompleted, log);
+            self.tell(EventType::PaymentCompleted, log);
         }
     }
 
@@ -238,17 +235,12 @@ impl PaymentAggregate {
             }
             Status::Pending => {
                 self.move_to(Status::Created, log);
-                self.add_failed_event(i, log);
+                self.tell_failed(i, log);
             }
             Status::Processing | Status::VerificationPending => {
                 self.move_to(Status::Failed, log);
             }
-            Status::Review
-                if self
-                    .payment
-                    .review
-                    .is_some_and(ReviewCause::ends_by_provider) =>
-            {
+            Status::Review if self.payment.review.is_some_and(ReviewCause::ends_by_vendor) => {
                 self.move_to(Status::Failed, log);
             }
             // An authorization ended without a capture, and the payment holds no other money.
@@ -267,11 +259,7 @@ impl PaymentAggregate {
 
 /// Settlement that an attempt's facts prove.
 fn proved(attempt: &Attempt) -> Settlement {
-    match attempt
-        .provider_facts
-        .as_ref()
-        .map(|facts| facts.settlement)
-    {
+    match attempt.vendor.as_ref().map(|facts| facts.settlement) {
         Some(ProviderSettlement::Confirmed) => Settlement::Confirmed,
         Some(ProviderSettlement::Failed) => Settlement::Failed,
         Some(ProviderSettlement::Pending) | None => Settlement::Pending,

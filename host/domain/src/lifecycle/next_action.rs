@@ -82,8 +82,8 @@ impl PaymentAggregate {
     /// An attempt that can still be paid, but should not be, is closed.
     fn close_due(&self, attempt: &Attempt) -> Option<(Time, NextAction)> {
         let status = self.payment.status;
-        let waits_at_provider = attempt
-            .provider_facts
+        let waits_at_vendor = attempt
+            .vendor
             .as_ref()
             .is_some_and(|facts| facts.status == ProviderStatus::Pending);
         let declined = self.waits_for(Resolution::Decline);
@@ -99,7 +99,7 @@ impl PaymentAggregate {
             }
             state if state.is_open() => None,
             AttemptState::Captured | AttemptState::Surplus => None,
-            _ if waits_at_provider => Some(Time::default()),
+            _ if waits_at_vendor => Some(Time::default()),
             _ if attempt.is_authorised() => status.is_final().then(Time::default),
             _ => None,
         };

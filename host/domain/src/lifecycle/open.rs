@@ -83,8 +83,7 @@ impl PaymentAggregate {
             // An account that cannot be used now proves nothing about the previous start, or about its own earlier
             // reports.
             StartResult::Unavailable(detail)
-                if self.attempts[i].stage.is_uncertain()
-                    || self.attempts[i].provider_facts.is_some() =>
+                if self.attempts[i].stage.is_uncertain() || self.attempts[i].vendor.is_some() =>
             {
                 self.attempts[i].doubt_start(detail, now);
                 Ok(StepOutcome::Done)
@@ -118,7 +117,7 @@ impl PaymentAggregate {
             return Ok(StepOutcome::Done);
         }
         self.remark(log);
-        self.add_failed_event(i, log);
+        self.tell_failed(i, log);
         Ok(StepOutcome::Opened(self.add(next, log)))
     }
 

@@ -333,11 +333,11 @@ impl PaymentAggregate {
         let difference = match answer {
             RefundAnswer::Given(given) => {
                 let attempt = &mut self.attempts[i];
-                let answered = attempt.funds.answer(id, &given, attempt.id, log.now);
-                if answered.is_none() {
+                let heard = attempt.funds.answer(id, &given, attempt.id, log.now);
+                if heard.is_none() {
                     self.say(i, id, "the provider answered with another refund");
                 }
-                answered.unwrap_or_default()
+                heard.unwrap_or_default()
             }
             RefundAnswer::Refused(why) => {
                 // The provider may know of returned money without having sent a notification.
@@ -445,7 +445,7 @@ impl PaymentAggregate {
             (ordered.asked, ordered.next_at) = (number, next);
         }
         if next.is_none() && to_send {
-            let why = "the provider could not be reached in time: nothing was refunded";
+            let why = "the provider could not be reached in time: nothing was given back";
             let difference = self.never_made(i, id, why, log.now);
             self.after_refund(i, &difference, log);
         } else if next.is_none() {

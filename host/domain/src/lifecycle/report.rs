@@ -136,7 +136,7 @@ impl PaymentAggregate {
             if attempt.received_currency() != report.currency {
                 attempt.funds.drop_unbooked_refunds();
             }
-            match &mut attempt.provider_facts {
+            match &mut attempt.vendor {
                 Some(facts) => facts.currency.clone_from(&report.currency),
                 None => attempt.record_facts(report, log.now),
             }
@@ -146,7 +146,7 @@ impl PaymentAggregate {
         references.extend(particulars.references.iter().cloned());
         // A report without an amount says nothing about returned money.
         let tells = (same && report.returned > Minor::ZERO) || received.is_some();
-        let reported = ReportedFunds {
+        let told = ReportedFunds {
             received,
             due: (report.currency == due.currency.code()).then_some(due.amount),
             captures: &particulars.captures,
@@ -158,7 +158,7 @@ impl PaymentAggregate {
             disputes: &particulars.disputes,
             fee: particulars.fee.as_ref(),
         };
-        let difference = attempt.funds.merge(reported, attempt.id, log.now);
+        let difference = attempt.funds.merge(told, attempt.id, log.now);
         if via != Via::Callback || !particulars.unreadable.is_empty() {
             attempt
                 .particulars
@@ -194,17 +194,17 @@ impl PaymentAggregate {
 
     /// Adds an unapplied timeline entry for a report that changed nothing, once for each source and status.
     fn note(&mut self, i: usize, via: Via, status: ProviderStatus, log: &mut StepLog<'_>) {
-        if self.remember_report(i, via, status) {
+        if self.hear(i, via, status) {
             self.line(self.payment.status, aim(status), false, log);
         }
     }
 
     /// Remembers that such a report is in the timeline. Returns false if it already was.
-    pub(super) fn remember_report(&mut self, i: usize, via: Via, status: ProviderStatus) -> bool {
-        let noted_reports = &mut self.attempts[i].noted_reports;
-        let new = !noted_reports.contains(&(via, status));
+    pub(super) fn hear(&mut self, i: usize, via: Via, status: ProviderStatus) -> bool {
+        let heard = &mut self.attempts[i].heard;
+        let new = !heard.contains(&(via, status));
         if new {
-            noted_reports.push((via, status));
+            heard.push((via, status));
         }
         new
     }
@@ -240,7 +240,7 @@ impl PaymentAggregate {
         }
         self.attempts[i].record_facts(report, log.now);
         match report.status {
-            ProviderStatus::Completed => self.record_capture(i, may_exceed, log),
+            ProviderStatus::Completed => self.take(i, may_exceed, log),
             _ if self.obstacle(i).is_some() => {
                 let cause = self.obstacle(i).unwrap_or(ReviewCause::Refund);
                 self.stop(i, cause, log);
@@ -251,7 +251,7 @@ impl PaymentAggregate {
                 self.attempts[i].await_proof();
                 self.follow(Status::VerificationPending, log);
             }
-            ProviderStatus::Review => self.stop(i, ReviewCause::Provider, log),
+            ProviderStatus::Review => self.stop(i, ReviewCause::Vendor, log),
             _ if self.attempts[i].holds_money() => self.stop(i, ReviewCause::Mismatch, log),
             denied => {
                 self.attempts[i].detail.clone_from(&report.detail);
@@ -278,13 +278,13 @@ impl PaymentAggregate {
         if !self.attempts[i].authorize(log.now) {
             return;
         }
-        let reported = self.attempts[i]
-            .provider_facts
+        let told = self.attempts[i]
+            .vendor
             .as_ref()
             .is_some_and(|facts| facts.received > Minor(0));
         if self.payment.risk_review {
             self.review(ReviewCause::Risk, log);
-        } else if reported && self.receipt_differs(i, false) {
+        } else if told && self.receipt_differs(i, false) {
             self.review(ReviewCause::Mismatch, log);
         } else {
             self.follow(Status::Processing, log);
@@ -303,7 +303,7 @@ impl PaymentAggregate {
     }
 
     /// Records a capture of the payment's money, and completes the payment if nothing prevents it.
-    fn record_capture(&mut self, i: usize, may_exceed: bool, log: &mut StepLog<'_>) {
+    fn take(&mut self, i: usize, may_exceed: bool, log: &mut StepLog<'_>) {
         let attempt = &mut self.attempts[i];
         attempt.capture(log.now);
         attempt.particulars.captured_at.get_or_insert(log.now);
@@ -319,10 +319,7 @@ impl PaymentAggregate {
         // A review by an operator completes with the decision, which may name the settlement.
         let operators = self.payment.status == Status::Review
             && (self.waiting().is_some()
-                || !self
-                    .payment
-                    .review
-                    .is_some_and(ReviewCause::ends_by_provider));
+                || !self.payment.review.is_some_and(ReviewCause::ends_by_vendor));
         match problem {
             Some(cause) => self.review(cause, log),
             None if operators => {}
@@ -348,7 +345,7 @@ impl PaymentAggregate {
     /// Whether the money received differs from the due amount or currency.
     fn receipt_differs(&self, i: usize, may_exceed: bool) -> bool {
         let attempt = &self.attempts[i];
-        let Some(facts) = &attempt.provider_facts else {
+        let Some(facts) = &attempt.vendor else {
             return false;
         };
         let amount = if may_exceed {

@@ -163,7 +163,7 @@ impl PaymentAggregate {
     /// Lapses an approval that waits for an attempt, because the last scheduled query had no outcome.
     pub(super) fn lapse_after_last_query(&mut self, i: usize, log: &mut StepLog<'_>) {
         if self.waits_for(Resolution::Approve) && self.is_needed_for_approval(i) {
-            "the operator's decision lapsed: the provider did not confirm the capture"
+            "the operator's decision lapsed: the provider has not confirmed the capture"
                 .clone_into(&mut log.cause);
             self.lapse(None, log);
         }
@@ -193,7 +193,7 @@ impl PaymentAggregate {
         self.payment.vouched = true;
         self.payment.settlement = Settlement::Confirmed;
         self.remark(log);
-        self.add_event(EventType::PaymentCompleted, log);
+        self.tell(EventType::PaymentCompleted, log);
         if let Some(i) = self.captured() {
             self.attempts[i].queries.stop();
         }
@@ -301,12 +301,12 @@ impl PaymentAggregate {
         let named = self
             .waiting()
             .map_or(&[][..], |decision| &decision.despite[..]);
-        let has_new = self.despite_needed(i).iter().any(|id| !named.contains(id));
+        let news = self.despite_needed(i).iter().any(|id| !named.contains(id));
         let used = self.backing() == Some(i)
             || self
                 .to_capture()
                 .is_some_and(|each| each.id == self.attempts[i].id);
-        if has_new && used && self.waits_for(Resolution::Approve) {
+        if news && used && self.waits_for(Resolution::Approve) {
             self.lapse(Some(cause), log);
         }
     }
@@ -375,7 +375,7 @@ impl PaymentAggregate {
     fn seen(&self) -> (Minor, String) {
         let authorized = || {
             let attempt = self.to_capture()?;
-            let facts = attempt.provider_facts.as_ref()?;
+            let facts = attempt.vendor.as_ref()?;
             // An authorization without an amount covers the due amount.
             let amount = Some(facts.received).filter(|sum| *sum > Minor::ZERO);
             Some((amount.unwrap_or(attempt.due.amount), facts.currency.clone()))
@@ -474,11 +474,11 @@ impl PaymentAggregate {
         for i in 0..self.attempts.len() {
             let attempt = &self.attempts[i];
             match attempt.stage {
-                Stage::Captured { .. } => self.make_surplus(i, log),
-                Stage::Live { .. } if attempt.holds_money() => self.make_surplus(i, log),
+                Stage::Captured { .. } => self.give_away(i, log),
+                Stage::Live { .. } if attempt.holds_money() => self.give_away(i, log),
                 Stage::Live { .. } => {
                     // No provider has confirmed that no money was captured: queries continue.
-                    let certain = attempt.provider_facts.is_none() && attempt.references.is_empty();
+                    let certain = attempt.vendor.is_none() && attempt.references.is_empty();
                     let next = attempt.queries.next();
                     let attempt = &mut self.attempts[i];
                     attempt.end(End::Failed, log.now);
@@ -517,7 +517,7 @@ impl PaymentAggregate {
     }
 
     /// Makes the money of a declined payment surplus, to be refunded.
-    fn make_surplus(&mut self, i: usize, log: &mut StepLog<'_>) {
+    fn give_away(&mut self, i: usize, log: &mut StepLog<'_>) {
         self.attempts[i].set_surplus(log.now);
         self.hand_over(i, Bucket::Surplus, log);
     }
@@ -528,7 +528,7 @@ impl PaymentAggregate {
         if refuses && self.attempts[i].state() == AttemptState::Capturing {
             self.attempts[i].await_review();
             // If the provider's own review continues, its final status still ends it.
-            let own = self.payment.review == Some(ReviewCause::Provider);
+            let own = self.payment.review == Some(ReviewCause::Vendor);
             self.lapse((!own).then_some(ReviewCause::Refused), log);
         }
     }

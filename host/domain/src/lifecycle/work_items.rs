@@ -78,7 +78,7 @@ impl PaymentAggregate {
         let total = attempt.funds.balance.total().net();
         if total < 0 {
             let gone = crate::movement::positive(-total);
-            let detail = "more money was returned than was received";
+            let detail = "more money is gone than was received";
             items.push(item(attempt, WorkKind::Negative, "", gone, detail));
         }
     }
@@ -162,7 +162,7 @@ impl PaymentAggregate {
             return Some(item(own, WorkKind::Unsettled, "", reversed, detail));
         }
         if let Some(ordered) = self.unconfirmed_capture() {
-            let detail = "a capture was ordered and the provider did not confirm it";
+            let detail = "a capture was ordered and the provider has not confirmed it";
             let amount = ordered.due.amount;
             return Some(item(ordered, WorkKind::Unsettled, "", amount, detail));
         }
@@ -170,9 +170,9 @@ impl PaymentAggregate {
             && self.payment.settlement == Settlement::Pending
             && self.payment.uncertain_end
         {
-            "no provider has confirmed that nothing was captured"
+            "no provider has confirmed that no money was taken"
         } else if completed && self.payment.vouched {
-            "completed or settled on an operator's responsibility"
+            "completed or settled by an operator's word"
         } else if completed && self.payment.settlement == Settlement::Failed {
             "the provider says it will not settle"
         } else if completed && self.payment.settlement == Settlement::Pending {
@@ -181,7 +181,7 @@ impl PaymentAggregate {
                 return None;
             };
             match doubt? {
-                Doubt::Denied => "the provider now reports that nothing was captured",
+                Doubt::Denied => "the provider now says that nothing was taken",
                 Doubt::Silence => "completed and not confirmed",
             }
         } else {
@@ -263,8 +263,7 @@ fn item(attempt: &Attempt, kind: WorkKind, subject: &str, amount: Minor, detail:
             kind,
             subject: subject.to_owned(),
         },
-        account: Some(attempt.account.clone()),
-        merchant: None,
+        account: attempt.account.clone(),
         amount,
         currency: attempt.received_currency().to_owned(),
         received: attempt.funds.balance.total().received,

@@ -6,7 +6,6 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::audit::Audited;
 use crate::event::EventType;
 use crate::id::{EndpointId, KeyId, OperatorId};
 use crate::key::{Environment, KeyOwner, base62};
@@ -35,53 +34,6 @@ pub struct Endpoint {
     pub created_by: EndpointCreator,
     /// Periods in which it was off, oldest first. The end is `None` if it is still off.
     pub off: Vec<(Time, Option<Time>)>,
-    /// `None` while it is enabled.
-    pub disabled_by: Option<DisabledBy>,
-}
-
-/// Who or what disabled an endpoint.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum DisabledBy {
-    System,
-    /// The operator's name at that time.
-    Operator(String),
-    /// A key of the endpoint's owner, as the audit log names it: `key/<id>`.
-    Key(String),
-    /// The receiver answered 410 repeatedly.
-    Gone,
-}
-
-impl DisabledBy {
-    /// The author of an audited change.
-    pub fn author(audited: &Audited) -> Self {
-        if audited.operator_id.is_some() {
-            Self::Operator(audited.operator.clone())
-        } else if audited.actor.starts_with("key/") {
-            Self::Key(audited.actor.clone())
-        } else {
-            Self::System
-        }
-    }
-
-    /// Text for the endpoint's owner: without the operator's name.
-    pub fn without_name(&self) -> &str {
-        match self {
-            Self::System => "system",
-            Self::Operator(_) => "operator",
-            Self::Key(key) => key,
-            Self::Gone => "410",
-        }
-    }
-}
-
-/// Text for operators.
-impl fmt::Display for DisabledBy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Operator(name) => write!(f, "operator/{name}"),
-            other => f.write_str(other.without_name()),
-        }
-    }
 }
 
 /// Creator of an endpoint. The endpoint stays when its creator's key or token is revoked.
@@ -112,13 +64,12 @@ impl Endpoint {
     /// Maximum length of `off`. The oldest period is removed first.
     const MAX_OFF: usize = 16;
 
-    /// Switches it on or off for an author, and updates `off` and `disabled_by`.
-    pub fn switch(&mut self, enabled: bool, by: DisabledBy, now: Time) {
+    /// Switches it on or off, and updates `off`.
+    pub fn switch(&mut self, enabled: bool, now: Time) {
         if self.enabled == enabled {
             return;
         }
         self.enabled = enabled;
-        self.disabled_by = (!enabled).then_some(by);
         if enabled {
             if let Some((_, until @ None)) = self.off.last_mut() {
                 *until = Some(now);
@@ -284,14 +235,14 @@ mod tests {
         let mut endpoint = endpoint("https://shop.example/hook");
         endpoint.created_at = NOW;
         assert_eq!(endpoint.missed(NOW, at(9000)), []);
-        endpoint.switch(false, DisabledBy::System, at(1000));
-        endpoint.switch(false, DisabledBy::System, at(1500));
+        endpoint.switch(false, at(1000));
+        endpoint.switch(false, at(1500));
         assert_eq!(
             endpoint.missed(NOW, at(9000)),
             [(at(940), at(9000).after(moment))]
         );
-        endpoint.switch(true, DisabledBy::System, at(2000));
-        endpoint.switch(true, DisabledBy::System, at(2500));
+        endpoint.switch(true, at(2000));
+        endpoint.switch(true, at(2500));
         assert_eq!(
             endpoint.missed(NOW, at(9000)),
             [(at(940), at(2060).after(moment))]
@@ -301,41 +252,12 @@ mod tests {
             [(at(1200), at(2060).after(moment))]
         );
         assert_eq!(endpoint.missed(at(2100), at(9000)), []);
-        endpoint.switch(false, DisabledBy::System, at(3000));
+        endpoint.switch(false, at(3000));
         assert_eq!(endpoint.missed(NOW, at(9000)).len(), 2);
         for time in 0..99 {
-            endpoint.switch(time % 2 == 0, DisabledBy::System, at(4000 + time));
+            endpoint.switch(time % 2 == 0, at(4000 + time));
         }
         assert_eq!(endpoint.off.len(), Endpoint::MAX_OFF);
-    }
-
-    #[test]
-    fn a_disabled_endpoint_names_who_disabled_it_first() {
-        let mut endpoint = endpoint("https://shop.example/hook");
-        endpoint.switch(false, DisabledBy::Gone, NOW);
-        endpoint.switch(false, DisabledBy::System, NOW);
-        assert_eq!(endpoint.disabled_by, Some(DisabledBy::Gone));
-        endpoint.switch(true, DisabledBy::System, NOW);
-        assert_eq!(endpoint.disabled_by, None);
-        let by_operator = Audited {
-            operator: "ada".into(),
-            operator_id: Some(OperatorId::from_bytes([1; 16])),
-            actor: "key/1 is not a key here".into(),
-            ..Audited::of_system("endpoint.change", String::new())
-        };
-        let by_key = Audited {
-            actor: "key/05".into(),
-            ..Audited::of_system("endpoint.change", String::new())
-        };
-        let by_system = Audited::of_system("endpoint.change", String::new());
-        let shown = [&by_operator, &by_key, &by_system].map(|audited| {
-            let by = DisabledBy::author(audited);
-            (by.to_string(), by.without_name().to_owned())
-        });
-        assert_eq!(shown[0], ("operator/ada".into(), "operator".into()));
-        assert_eq!(shown[1], ("key/05".into(), "key/05".into()));
-        assert_eq!(shown[2], ("system".into(), "system".into()));
-        assert_eq!(DisabledBy::Gone.to_string(), "410");
     }
 
     fn endpoint(url: &str) -> Endpoint {
@@ -349,7 +271,6 @@ mod tests {
             created_at: NOW,
             created_by: EndpointCreator::System,
             off: Vec::new(),
-            disabled_by: None,
         }
     }
 

@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refund_is_reported_with_its_id_and_amount() {
+    fn a_refund_is_told_with_its_id_and_amount() {
         let refund = EventSubject::Refund(RefundEvent {
             refund: RefundId::from_bytes([0xcd; 16]),
             amount: Minor(250),
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_attempt_is_reported_with_its_reason() {
+    fn a_failed_attempt_is_told_with_its_reason() {
         let message = Message {
             subject: Some(&EventSubject::Decline(DeclineCode::InsufficientFunds)),
             ..Message::test(EventId::from_bytes([1; 16]), NOW)

@@ -14,8 +14,7 @@ mod schedule;
 
 pub use delivery::{AttemptRecord, Delivery, DeliveryAttempt, DeliveryStatus, MAX_RESPONSE, Tried};
 pub use endpoint::{
-    DisabledBy, Endpoint, EndpointCreator, EndpointSecrets, EventFilter, NoSuchOverlap,
-    generate_secret,
+    Endpoint, EndpointCreator, EndpointSecrets, EventFilter, NoSuchOverlap, generate_secret,
 };
 pub use message::{Additions, Message, SIGNATURE_VERSION, sign, sign_standard};
 pub use schedule::{ATTEMPTS, HELD_BACK_MOST, RETRY_AFTER_MOST, RetrySchedule};

@@ -28,7 +28,7 @@ fn folder() -> (TempDir, Folder) {
 }
 
 fn taken(path: PathBuf) -> Folder {
-    Folder::create_and_lock(path, 8 << 20).unwrap()
+    Folder::take(path, 8 << 20).unwrap()
 }
 
 fn files(folder: &Folder) -> Files {

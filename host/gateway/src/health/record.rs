@@ -42,7 +42,7 @@ pub enum UnhealthyReason {
     /// There is no recent measurement.
     Unchecked,
     /// The provider reports a problem, as its module understood the answer.
-    Provider,
+    Vendor,
     /// The provider did not answer a probe in time.
     NoAnswer,
     /// Its module could not be called, or failed.
@@ -56,7 +56,7 @@ pub enum UnhealthyReason {
 impl UnhealthyReason {
     pub const ALL: [Self; 6] = [
         Self::Unchecked,
-        Self::Provider,
+        Self::Vendor,
         Self::NoAnswer,
         Self::Module,
         Self::Calls,
@@ -67,7 +67,7 @@ impl UnhealthyReason {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Unchecked => "unchecked",
-            Self::Provider => "vendor",
+            Self::Vendor => "vendor",
             Self::NoAnswer => "no_answer",
             Self::Module => "module",
             Self::Calls => "calls",
@@ -92,7 +92,7 @@ pub(crate) struct Record {
     /// Number of new chances that probes gave the account since a call last worked.
     chances: u32,
     /// Last condition that was logged. `None` before the first.
-    last_logged: Option<HealthState>,
+    told: Option<HealthState>,
     /// Time at which that condition was first found.
     since: Option<Time>,
     /// Figures of the calls. `None` until they are first needed.
@@ -157,17 +157,17 @@ impl Record {
     /// Returns the condition if a call or probe at this time changed it. `None` if the log already has it.
     pub(crate) fn change(&mut self, at: Time) -> Option<HealthState> {
         let now = self.condition(self.measured());
-        if self.last_logged.map(|(status, _)| status) != Some(now.0) {
+        if self.told.map(|(status, _)| status) != Some(now.0) {
             self.since = Some(at);
         }
         let was_well = self
-            .last_logged
+            .told
             .is_none_or(|(status, _)| status == Availability::Operational);
         let is_new = match now {
             (Availability::Operational, _) => !was_well,
-            _ => self.last_logged != Some(now),
+            _ => self.told != Some(now),
         };
-        self.last_logged = Some(now);
+        self.told = Some(now);
         is_new.then_some(now)
     }
 
@@ -284,7 +284,7 @@ mod tests {
 
     const AGE: Duration = Duration::from_secs(900);
     const DOWN: Option<(Availability, UnhealthyReason)> =
-        Some((Availability::Down, UnhealthyReason::Provider));
+        Some((Availability::Down, UnhealthyReason::Vendor));
 
     fn start(worked: bool) -> CallSample {
         CallSample {
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn why_an_account_is_not_well_is_reported_once_and_so_is_that_it_is_well_again() {
+    fn why_an_account_is_not_well_is_told_once_and_so_is_that_it_is_well_again() {
         let mut record = Record::default();
         let why = |record: &Record, now| record.unwell(AGE, Time::from_secs(now));
         assert_eq!(why(&record, 1000), Some(UnhealthyReason::Unchecked));
@@ -390,7 +390,7 @@ mod tests {
             "well from the beginning"
         );
         record.probed(DOWN, Time::from_secs(1001));
-        let down = (Availability::Down, Some(UnhealthyReason::Provider));
+        let down = (Availability::Down, Some(UnhealthyReason::Vendor));
         assert_eq!(record.change(Time::from_secs(1001)), Some(down));
         assert_eq!(record.since(), Some(Time::from_secs(1001)));
         record.probed(DOWN, Time::from_secs(1006));
@@ -400,7 +400,7 @@ mod tests {
             Some(Time::from_secs(1001)),
             "since it was down first"
         );
-        assert_eq!(why(&record, 1006), Some(UnhealthyReason::Provider));
+        assert_eq!(why(&record, 1006), Some(UnhealthyReason::Vendor));
         let silent = (Availability::Down, UnhealthyReason::NoAnswer);
         record.probed(Some(silent), Time::from_secs(1011));
         let said = record.change(Time::from_secs(1011));
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_reported_from_twenty_starts_on_and_questions_do_not_count() {
+    fn a_rate_is_told_from_twenty_starts_on_and_questions_do_not_count() {
         let mut record = Record::default();
         for second in 0..19 {
             record.call(start(true), Time::from_secs(1000 + second));
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_leaves_the_window_or_arrives_changes_what_was_reported_before() {
+    fn a_call_that_leaves_the_window_or_arrives_changes_what_was_told_before() {
         let mut record = Record::default();
         for second in 0..3 {
             record.call(start(true), Time::from_secs(1000 + second));

@@ -149,7 +149,7 @@ impl Cost {
     }
 
     /// Performs a call and measures it.
-    pub(super) fn measure<T>(&mut self, call: impl FnOnce() -> T) -> T {
+    pub(super) fn take<T>(&mut self, call: impl FnOnce() -> T) -> T {
         let began = Instant::now();
         let answer = call();
         self.calls += 1;

@@ -183,7 +183,7 @@ where
         let requests = requests.clone();
         let thread = std::thread::Builder::new().name("replay".into());
         let started = thread.spawn(move || {
-            lower_priority();
+            give_way();
             work(&*compare, &feed, &sender, requests.as_ref());
         });
         // One thread is sufficient.
@@ -198,7 +198,7 @@ where
 }
 
 /// Lowers the priority of this thread, so that requests run first.
-fn lower_priority() {
+fn give_way() {
     // On Linux this applies to the calling thread only; elsewhere it would apply to the whole process.
     #[cfg(target_os = "linux")]
     let _ = rustix::process::nice(NICENESS);
@@ -252,10 +252,10 @@ impl Sides {
             let own = record.answer.as_ref();
             let own = own.filter(|_| record.digest == self.digest);
             let again = item.is_asked_again(own.is_some());
-            let again = again.then(|| diff.active_cost.measure(|| (self.active)(&record.context)));
+            let again = again.then(|| diff.active_cost.take(|| (self.active)(&record.context)));
             let candidate = diff
                 .candidate_cost
-                .measure(|| (self.candidate)(&record.context));
+                .take(|| (self.candidate)(&record.context));
             let active = match (own, &again) {
                 (Some(own), _) => Ok(own),
                 (None, Some(again)) => said(again),
@@ -297,8 +297,8 @@ impl ProviderSides {
             let record = &item.record;
             let is_known = record.digest == self.digest;
             let again = item.is_asked_again(is_known);
-            let again = again.then(|| diff.active_cost.measure(|| (self.active)(record)));
-            let candidate = diff.candidate_cost.measure(|| (self.candidate)(record));
+            let again = again.then(|| diff.active_cost.take(|| (self.active)(record)));
+            let candidate = diff.candidate_cost.take(|| (self.candidate)(record));
             let active = match &again {
                 Some(again) if !is_known => made_again(again),
                 _ => Ok(record),

@@ -216,7 +216,7 @@ fn a_candidate_that_fails_where_the_active_version_failed_is_not_the_same() {
 }
 
 #[test]
-fn a_candidate_that_refuses_some_is_not_the_same_and_each_payment_is_reported() {
+fn a_candidate_that_refuses_some_is_not_the_same_and_each_payment_is_told() {
     let diff = compared(
         payments(3),
         scripted(|context| match context.amount {
@@ -396,11 +396,11 @@ fn started(outcome: Result<Started, StartFailure>, amount: u64) -> Conversation 
         currency: Currency::EUR,
     };
     Conversation {
-        slot: Slot::of_provider("acme").unwrap(),
+        slot: Slot::of_provider("vendor").unwrap(),
         digest: ACTIVE,
         payment: Some(PaymentId::from_bytes([1; 16])),
         account: provider::AccountFacts {
-            id: id("provider-live"),
+            id: id("vendor-live"),
             environment: Environment::Live,
             now: Time::from_secs(7),
             callback_url: String::new(),
@@ -426,7 +426,7 @@ fn started(outcome: Result<Started, StartFailure>, amount: u64) -> Conversation 
 }
 
 #[test]
-fn recorded_calls_are_reported_by_what_becomes_of_the_payment() {
+fn recorded_calls_are_told_by_what_becomes_of_the_payment() {
     let open = || Ok(Started::Ask(vec![]));
     let declined = || Err(StartFailure::Declined("no".into()));
     let redirected = Ok(Started::Open(Open {

@@ -40,7 +40,7 @@ pub enum InviteError {
     TooMany,
     #[error(transparent)]
     Store(#[from] Fault),
-    #[error("the operating system returned no random bytes")]
+    #[error("no randomness from the operating system")]
     Random,
 }
 

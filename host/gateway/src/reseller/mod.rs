@@ -35,7 +35,7 @@ pub enum ResellerError {
     NotFound,
     #[error(transparent)]
     Barred(#[from] ResellerNotAllowed),
-    #[error("cursor: is not a cursor returned by this list")]
+    #[error("cursor: is not one that this list gave out")]
     BadCursor,
     #[error(transparent)]
     Store(#[from] Fault),

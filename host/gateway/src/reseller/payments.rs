@@ -136,8 +136,8 @@ impl Gateway {
         }
         let (mut found, mut next) = (Vec::new(), paging.cursor);
         for _ in 0..READS {
-            let capacity = paging.limit.saturating_sub(found.len());
-            let page = self.resold_for(caller, merchant, filter, (capacity, next));
+            let room = paging.limit.saturating_sub(found.len());
+            let page = self.resold_for(caller, merchant, filter, (room, next));
             let page = page.await?;
             // All following payments were created before the period.
             let is_past =
@@ -153,14 +153,14 @@ impl Gateway {
         Ok(Page { items: found, next })
     }
 
-    /// Reads the next of these payments after a cursor, so that at most `capacity` of them match the filter. The
+    /// Reads the next of these payments after a cursor, so that at most `room` of them match the filter. The
     /// cursor points behind the last payment read, so a page must not read payments that it cannot return.
     async fn resold_for(
         &self,
         caller: &ResellerCaller,
         merchant: MerchantId,
         filter: &PaymentFilter,
-        (capacity, cursor): (usize, Option<String>),
+        (room, cursor): (usize, Option<String>),
     ) -> Result<Page<Payment>, ResellerError> {
         let mut limit = READ;
         loop {
@@ -171,10 +171,10 @@ impl Gateway {
             let page = self.resold(caller, merchant, paging).await?;
             let items = page.items.iter().enumerate();
             let mut fitting = items.filter(|(_, each)| fits(filter, each));
-            match fitting.nth(capacity) {
+            match fitting.nth(room) {
                 // Smaller each time, even if payments were created in the meantime.
-                Some((first_beyond_limit, _)) if first_beyond_limit > 0 => {
-                    limit = first_beyond_limit;
+                Some((first_without_room, _)) if first_without_room > 0 => {
+                    limit = first_without_room;
                 }
                 _ => return Ok(page),
             }

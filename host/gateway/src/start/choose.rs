@@ -127,7 +127,7 @@ impl Run<'_> {
                 self.gateway.count_refused(aggregate, self.start.method);
             }
             self.gateway
-                .log_why_refused(self.start.method, &question)
+                .tell_why_not(self.start.method, &question)
                 .await;
         }
         ranked.map_err(|barred| {

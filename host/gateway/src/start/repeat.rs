@@ -82,7 +82,7 @@ impl Gateway {
             }
             Stepped::Unknown => return Ok(None),
         };
-        tracing::error!(attempt.id = %id, start.detail = why, "a provider's answer to a start was refused");
+        tracing::error!(attempt.id = %id, start.detail = why, "a provider's start was not believed");
         let doubt = started(StartResult::Uncertain(why.to_owned()), None);
         Ok(match self.step(about, doubt, None).await? {
             Stepped::Done {

@@ -36,7 +36,7 @@ impl Run<'_> {
             let aggregate = aggregate.ok_or(StartError::NotFound)?;
             self.allowed(&aggregate)?;
             let answer = match aggregate.open_attempt() {
-                Some(open) => self.resolve_open(&aggregate, open).await?,
+                Some(open) => self.meet(&aggregate, open).await?,
                 None => self.open(&aggregate).await?,
             };
             if let Some(started) = answer {
@@ -75,7 +75,7 @@ impl Run<'_> {
 
     /// Continues, waits for, repeats, or closes the open attempt. `None` means that the payment must be read
     /// again.
-    async fn resolve_open(
+    async fn meet(
         &self,
         aggregate: &PaymentAggregate,
         open: &Attempt,
@@ -215,7 +215,7 @@ impl Run<'_> {
                         _ => return Ok(None),
                     }
                 }
-                Some(AttemptState::Unknown) => return self.query_last(aggregate, id).await,
+                Some(AttemptState::Unknown) => return self.last_look(aggregate, id).await,
                 Some(AttemptState::Unavailable) => {
                     return Err(match error {
                         Some(error) => error,
@@ -260,7 +260,7 @@ impl Run<'_> {
     }
 
     /// The repeats did not help: queries the provider before the caller is asked to try again later.
-    async fn query_last(
+    async fn last_look(
         &self,
         aggregate: PaymentAggregate,
         id: AttemptId,

@@ -16,8 +16,8 @@ use crate::shared_modules::ShareError;
 pub enum TrialError {
     #[error("no version is on trial in this slot; upload one with mode=shadow")]
     Nothing,
-    #[error("the slot's stored state cannot be written ({0}); no version is on trial")]
-    NotSaved(String),
+    #[error("what is kept of the slot cannot be written ({0}); no version is on trial")]
+    NotKept(String),
     #[error(transparent)]
     Shared(#[from] ShareError),
     #[error(transparent)]
@@ -33,7 +33,7 @@ pub enum CanaryError {
     Other(Digest),
     #[error("no version is on trial in this slot; upload one with mode=shadow")]
     Nothing,
-    #[error("the operating system returned no random bytes")]
+    #[error("no randomness from the operating system")]
     Random,
 }
 
@@ -91,7 +91,7 @@ impl Gateway {
         };
         let staging = move || runtime.stage(prepared, candidate, now);
         let staged = self.audited(line, staging, |error| error.kind().to_string());
-        staged.await?.map_err(TrialError::NotSaved)
+        staged.await?.map_err(TrialError::NotKept)
     }
 
     /// Returns the candidate of a slot with this share, or these steps of a ramp. A running canary keeps its
@@ -150,7 +150,7 @@ impl Gateway {
             None => runtime.end_trial(&slot, None, now),
         };
         let changed = self.audited(line, changing, |error| error.kind().to_string());
-        changed.await?.map_err(TrialError::NotSaved)
+        changed.await?.map_err(TrialError::NotKept)
     }
 
     /// Makes the candidate the active version, as the last step of its ramp.

@@ -17,7 +17,7 @@ use crate::Gateway;
 use crate::modules::Method;
 
 /// Interval between two checks of the trials.
-const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// One node judges for all nodes, until just before its next check.
 const LEASE: Duration = Duration::from_millis(900);
 
@@ -38,15 +38,15 @@ impl Gateway {
         let mut changes = runtime.changes();
         loop {
             if runtime.has_trials() {
-                let next = self.now().after(CHECK_INTERVAL);
+                let next = self.now().after(LOOK_EVERY);
                 tokio::select! {
                     () = self.clock().wait_until(next) => {}
-                    () = self.inner.trials.check_requested.notified() => {}
+                    () = self.inner.trials.look.notified() => {}
                 }
             } else if changes.changed().await.is_err() {
                 return;
             }
-            self.check_trials().await;
+            self.look_at_trials().await;
         }
     }
 
@@ -57,13 +57,13 @@ impl Gateway {
             if staged.candidate.canary.is_some()
                 && let Err(fault) = self.counted(&slot, &staged.candidate).await
             {
-                tracing::warn!(plugin.slot = %slot, error = %fault, "the last figures of a trial are lost");
+                tracing::warn!(plugin.slot = %slot, error = %fault, "what was counted last of a trial is lost");
             }
         }
     }
 
     /// Checks each version on trial one time.
-    pub(crate) async fn check_trials(&self) {
+    pub(crate) async fn look_at_trials(&self) {
         let Some(runtime) = self.runtime() else {
             return;
         };
@@ -75,7 +75,7 @@ impl Gateway {
         self.inner.trials.shadows.retain(is_alive);
         for (slot, staged) in &all {
             let looked = match &staged.candidate.canary {
-                Some(canary) => self.check_canary(slot, staged, canary).await,
+                Some(canary) => self.look_at_canary(slot, staged, canary).await,
                 None => {
                     if let OpenedModule::Method(module) = &staged.module {
                         let module = Arc::clone(module) as Arc<dyn Method>;
@@ -86,12 +86,12 @@ impl Gateway {
                 }
             };
             if let Err(fault) = looked {
-                tracing::warn!(plugin.slot = %slot, error = %fault, "a trial could not be evaluated");
+                tracing::warn!(plugin.slot = %slot, error = %fault, "a trial could not be looked at");
             }
         }
     }
 
-    async fn check_canary(
+    async fn look_at_canary(
         &self,
         slot: &Slot,
         staged: &Staged,
@@ -100,7 +100,7 @@ impl Gateway {
         let candidate = &staged.candidate;
         // A failure is handled without waiting for the store.
         if staged.faults() > 0 {
-            let why = "it failed: see the log of this node".to_owned();
+            let why = "it failed: the log of this node says how".to_owned();
             self.roll_back(slot, candidate, Ended { word: "fault", why }, None)
                 .await;
             return Ok(());
@@ -128,7 +128,7 @@ impl Gateway {
         let Some(advance) = canary.advance(self.now(), decided, &limits) else {
             return Ok(());
         };
-        self.advance_ramp(slot, candidate, advance, &counted).await;
+        self.go_on(slot, candidate, advance, &counted).await;
         Ok(())
     }
 
@@ -146,10 +146,9 @@ impl Gateway {
         };
         let Ended { word, why } = ended;
         let why = format!("the candidate {} was rolled back: {why}", candidate.digest);
-        let (ending, of, reason, now) =
-            (Arc::clone(runtime), slot.clone(), why.clone(), self.now());
-        let saved =
-            tokio::task::spawn_blocking(move || ending.end_trial(&of, Some(reason), now)).await;
+        let (ending, of, told, now) = (Arc::clone(runtime), slot.clone(), why.clone(), self.now());
+        let kept =
+            tokio::task::spawn_blocking(move || ending.end_trial(&of, Some(told), now)).await;
         let counted = match counted {
             Some(counted) => Ok(counted),
             None => self.counted(slot, candidate).await,
@@ -173,30 +172,24 @@ impl Gateway {
             after: Some(json!({ "candidate": null, "counted": counted }).to_string()),
             ..Audited::of_system("plugin.rollback", format!("plugin/{slot}"))
         };
-        let recorded = if self.store().shares_modules() {
+        let told = if self.store().shares_modules() {
             let shared = self.share_change(slot.clone(), SlotContent::Candidate(None), line);
             shared.await
         } else {
             self.store().audit(line, now).await.map(drop)
         };
-        if let Err(fault) = recorded {
+        if let Err(fault) = told {
             tracing::error!(plugin.slot = %slot, error = %fault, "the end of a trial is not on record");
         }
-        if !matches!(saved, Ok(Ok(()))) {
-            tracing::error!(plugin.slot = %slot, "the end of a trial was not stored and is lost at a restart");
+        if !matches!(kept, Ok(Ok(()))) {
+            tracing::error!(plugin.slot = %slot, "the end of a trial is not kept over a restart");
         }
     }
 
     /// Performs the next step of a ramp.
-    async fn advance_ramp(
-        &self,
-        slot: &Slot,
-        candidate: &Candidate,
-        advance: Advance,
-        counted: &Counted,
-    ) {
+    async fn go_on(&self, slot: &Slot, candidate: &Candidate, advance: Advance, counted: &Counted) {
         let line = |action, after: serde_json::Value| Audited {
-            reason: Some("the ramp's next step: the comparison found no reason to stop".into()),
+            reason: Some("the ramp's next step: nothing speaks against it".into()),
             before: Some(json!({ "candidate": shown(candidate) }).to_string()),
             after: Some(after.to_string()),
             ..Audited::of_system(action, format!("plugin/{slot}"))
@@ -218,7 +211,7 @@ impl Gateway {
             }
         };
         if let Err(why) = done {
-            tracing::error!(plugin.slot = %slot, "a ramp does not continue: {why}");
+            tracing::error!(plugin.slot = %slot, "a ramp does not go on: {why}");
         }
     }
 }

@@ -36,7 +36,7 @@ pub(crate) struct LocalTrials {
     pending: Mutex<HashMap<Slot, Pending>>,
     refused: Mutex<RefusedPayments>,
     /// Notified when a candidate fails, so that its trial is checked immediately.
-    check_requested: Notify,
+    look: Notify,
     shadows: Shadows,
 }
 

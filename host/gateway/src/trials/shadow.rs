@@ -90,7 +90,7 @@ impl Shadows {
     }
 
     /// Takes the queue of a trial with its results so far. `None` if the queue is empty.
-    fn take_queue(&self, of: &Trial) -> Option<(VecDeque<DecisionMade>, Compared)> {
+    fn take(&self, of: &Trial) -> Option<(VecDeque<DecisionMade>, Compared)> {
         let mut all = self.0.lock();
         let shadow = all.get_mut(&of.slot).filter(|shadow| shadow.of == *of)?;
         if shadow.queue.is_empty() {
@@ -103,7 +103,7 @@ impl Shadows {
         Some((std::mem::take(&mut shadow.queue), compared))
     }
 
-    fn store_results(&self, of: &Trial, compared: Compared) {
+    fn give_back(&self, of: &Trial, compared: Compared) {
         let mut all = self.0.lock();
         if let Some(shadow) = all.get_mut(&of.slot).filter(|shadow| shadow.of == *of) {
             let meanwhile = shadow.compared.report.dropped - compared.dropped_before;
@@ -199,7 +199,7 @@ impl Gateway {
 
     /// Compares the queued decisions of a trial.
     pub(super) async fn compare_shadow(&self, of: &Trial, module: Arc<dyn Method>) {
-        let Some((queue, mut compared)) = self.inner.trials.shadows.take_queue(of) else {
+        let Some((queue, mut compared)) = self.inner.trials.shadows.take(of) else {
             return;
         };
         let counted = std::mem::replace(&mut compared.dropped_counted, compared.report.dropped);
@@ -220,7 +220,7 @@ impl Gateway {
         });
         // A panic loses the results of this check.
         if let Ok(compared) = comparing.await {
-            self.inner.trials.shadows.store_results(of, compared);
+            self.inner.trials.shadows.give_back(of, compared);
         }
     }
 

@@ -63,7 +63,7 @@ impl Gateway {
             Ok(answer) => answer,
             Err(error) => {
                 if error.blames_module() {
-                    self.inner.trials.check_requested.notify_one();
+                    self.inner.trials.look.notify_one();
                 }
                 return None;
             }

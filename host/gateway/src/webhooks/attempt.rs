@@ -165,8 +165,8 @@ impl Gateway {
 
     /// Releases a claim without an attempt. The endpoint is checked again at `again`.
     async fn not_tried(&self, due: DeliveryId, again: Time) -> Attempted {
-        if let Err(fault) = self.store().release_deliveries(vec![due]).await {
-            tracing::warn!(error = %fault, delivery.id = %due, "the lease of a delivery was not released");
+        if let Err(fault) = self.store().give_back(vec![due]).await {
+            tracing::warn!(error = %fault, delivery.id = %due, "a delivery was not given back");
         }
         Attempted::Not(again)
     }

@@ -44,7 +44,7 @@ pub(super) fn judge(
         return Err(NotADestination::TooLong);
     }
     let webhooks = &configured.settings.webhooks;
-    let url = webhooks.guard().judge_with_inner(address, inner)?;
+    let url = webhooks.guard().judge_beside(address, inner)?;
     let forms = forms(&url);
     let own = webhooks.own_origins.iter();
     let own = own.filter_map(|own| Url::parse(own).ok());

@@ -73,7 +73,7 @@ pub enum EndpointError {
         "webhook endpoint {0} of this environment has the URL already; change that one, or delete it first"
     )]
     Taken(EndpointId),
-    #[error("the webhook endpoint was changed in the meantime; read it again")]
+    #[error("the webhook endpoint was changed meanwhile; read it again")]
     Stale,
     #[error(transparent)]
     Random(#[from] getrandom::Error),
@@ -158,7 +158,6 @@ impl Gateway {
             created_at: now,
             created_by: new.created_by,
             off: Vec::new(),
-            disabled_by: None,
         };
         let audited = Audited {
             object: format!("endpoint/{}", endpoint.id),
@@ -463,8 +462,8 @@ impl Gateway {
                 object: format!("endpoint/{id}"),
                 ..audited.clone()
             };
-            let capacity = SLICE - slice.deliveries;
-            let Some(walked) = self.hasten(id, audited, capacity).await? else {
+            let room = SLICE - slice.deliveries;
+            let Some(walked) = self.hasten(id, audited, room).await? else {
                 continue;
             };
             slice.deliveries += walked.count;

@@ -13,7 +13,7 @@ const ANSWERS: usize = 3;
 const WITHIN: Duration = Duration::from_secs(3600);
 const SPREAD: Duration = Duration::from_secs(4 * 60);
 /// Maximum number of times per endpoint: the first and the latest ones.
-const MAX_TIMES: usize = 8;
+const KEPT: usize = 8;
 
 /// Times of each endpoint's consecutive 410 responses to this node. They are lost when it restarts.
 #[derive(Default)]
@@ -34,7 +34,7 @@ impl GoneEndpoints {
         }
         let times = known.entry(endpoint).or_default();
         times.retain(|time| at.since(*time) < WITHIN);
-        if times.len() == MAX_TIMES {
+        if times.len() == KEPT {
             times.remove(1);
         }
         times.push(at);

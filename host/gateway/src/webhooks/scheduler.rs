@@ -181,7 +181,7 @@ impl Slots {
     }
 
     /// Whether another attempt may start.
-    const fn has_capacity(&self, class: EndpointClass) -> bool {
+    const fn has_room(&self, class: EndpointClass) -> bool {
         let of = self.count(class);
         let (all, own) = match class {
             EndpointClass::Quick => (QUICK, QUICK - FOR_NEWCOMERS),
@@ -200,7 +200,7 @@ impl Slots {
         if self.are_few { slots / 4 } else { slots }
     }
 
-    const fn occupy(&mut self, class: EndpointClass) {
+    const fn take(&mut self, class: EndpointClass) {
         self.begun[class.index()] += 1;
     }
 
@@ -214,7 +214,7 @@ impl Slots {
         }
     }
 
-    const fn release(&mut self, attempt: &UnderWay) {
+    const fn give_back(&mut self, attempt: &UnderWay) {
         if attempt.has_moved {
             self.moved -= 1;
         } else {
@@ -230,7 +230,7 @@ pub(super) enum SchedulerAction {
     Claim(EndpointId, usize),
     /// Release claimed deliveries without an attempt. Returned before every claim for the same endpoint,
     /// which would otherwise skip them as claimed, or get a lease that ends with the old one.
-    Release(Vec<DeliveryId>),
+    GiveBack(Vec<DeliveryId>),
     Start(EndpointId, Box<DueDelivery>),
 }
 
@@ -271,7 +271,7 @@ pub(super) struct Scheduler {
     dropped: Vec<DeliveryId>,
     /// Number of flows at which idle ones are searched again. Without it, a search for each new flow would be
     /// quadratic if nearly all are busy.
-    sweep_threshold: usize,
+    crowd: usize,
     /// Maximum time for which an open circuit holds an attempt back.
     hold: Duration,
 }
@@ -289,15 +289,15 @@ impl Scheduler {
 
     /// Records that a delivery for an endpoint is due at a time.
     pub(super) fn due(&mut self, endpoint: EndpointId, at: Time) {
-        let many = REMEMBERED.max(self.sweep_threshold);
+        let many = REMEMBERED.max(self.crowd);
         if self.flows.len() >= many && !self.flows.contains_key(&endpoint) {
             self.flows.retain(|_, flow| !flow.is_idle());
-            self.sweep_threshold = 2 * self.flows.len();
+            self.crowd = 2 * self.flows.len();
         }
         let flow = self.flows.entry(endpoint).or_default();
         flow.was_rung |= flow.is_claiming;
         flow.next = Some(flow.next.map_or(at, |next| next.min(at)));
-        self.enqueue(endpoint);
+        self.give_turn(endpoint);
     }
 
     /// Returns the next action. `None` if everything waits.
@@ -309,10 +309,10 @@ impl Scheduler {
             if let Some(flow) = self.flows.get_mut(&endpoint) {
                 flow.wakes_at = None;
             }
-            self.enqueue(endpoint);
+            self.give_turn(endpoint);
         }
         if !self.dropped.is_empty() {
-            return Some(SchedulerAction::Release(std::mem::take(&mut self.dropped)));
+            return Some(SchedulerAction::GiveBack(std::mem::take(&mut self.dropped)));
         }
         for class in CLASSES {
             while self.has_slot(class) {
@@ -358,8 +358,8 @@ impl Scheduler {
         let (under_way, unrecorded) = (&self.under_way, &self.unrecorded);
         let until = now.after(BUFFERED_FOR);
         for due in deliveries {
-            let is_buffered = flow.buffer.iter().any(|buffered| buffered.due.id == due.id);
-            if !(is_buffered || under_way.contains_key(&due.id) || unrecorded.contains(&due.id)) {
+            let is_kept = flow.buffer.iter().any(|kept| kept.due.id == due.id);
+            if !(is_kept || under_way.contains_key(&due.id) || unrecorded.contains(&due.id)) {
                 flow.buffer.push_back(Buffered { due, until });
                 self.buffered += 1;
             }
@@ -374,7 +374,7 @@ impl Scheduler {
             && let Some(flow) = self.flows.get_mut(&next)
         {
             flow.is_claimer = false;
-            self.enqueue(next);
+            self.give_turn(next);
         }
         let Some(flow) = self.flows.get_mut(&endpoint) else {
             return;
@@ -384,7 +384,7 @@ impl Scheduler {
         let again = std::mem::take(&mut flow.was_rung).then_some(now);
         // The earliest time, so that no due delivery is held back longer than allowed.
         flow.next = [flow.next, next, again].into_iter().flatten().min();
-        self.enqueue(endpoint);
+        self.give_turn(endpoint);
     }
 
     /// Records that an attempt lingers: it and its endpoint are no longer quick.
@@ -427,7 +427,7 @@ impl Scheduler {
         now: Time,
     ) -> Option<EndpointId> {
         let attempt = self.under_way.remove(&delivery)?;
-        self.slots.release(&attempt);
+        self.slots.give_back(&attempt);
         let flow = self.flows.get_mut(&attempt.endpoint)?;
         flow.in_flight -= 1;
         flow.class = match (went, has_lingered, flow.class) {
@@ -448,7 +448,7 @@ impl Scheduler {
             AttemptOutcome::Withheld => {}
             AttemptOutcome::NotTried => {
                 self.buffered -= flow.buffer.len();
-                let dropped = flow.buffer.drain(..).map(|buffered| buffered.due.id);
+                let dropped = flow.buffer.drain(..).map(|kept| kept.due.id);
                 self.dropped.extend(dropped);
             }
         }
@@ -456,7 +456,7 @@ impl Scheduler {
             flow.was_rung |= flow.is_claiming;
             flow.next = Some(flow.next.map_or(at, |next| next.min(at)));
         }
-        self.enqueue(attempt.endpoint);
+        self.give_turn(attempt.endpoint);
         Some(attempt.endpoint)
     }
 
@@ -465,7 +465,7 @@ impl Scheduler {
         self.buffered = 0;
         let mut buffered = std::mem::take(&mut self.dropped);
         for flow in self.flows.values_mut() {
-            buffered.extend(flow.buffer.drain(..).map(|buffered| buffered.due.id));
+            buffered.extend(flow.buffer.drain(..).map(|kept| kept.due.id));
         }
         buffered
     }
@@ -494,12 +494,12 @@ impl Scheduler {
     }
 
     fn has_slot(&self, class: EndpointClass) -> bool {
-        self.unrecorded.len() < UNRECORDED && self.slots.has_capacity(class)
+        self.unrecorded.len() < UNRECORDED && self.slots.has_room(class)
     }
 
     /// Puts a flow into the queue of its class, unless it is there. A flow whose class has changed leaves the
     /// old queue, because silent endpoints may fill that for a long time.
-    fn enqueue(&mut self, endpoint: EndpointId) {
+    fn give_turn(&mut self, endpoint: EndpointId) {
         let Some(flow) = self.flows.get_mut(&endpoint) else {
             return;
         };
@@ -524,7 +524,7 @@ impl Scheduler {
         let flow = self.flows.get_mut(&endpoint)?;
         flow.queue = None;
         if flow.class != queue {
-            self.enqueue(endpoint);
+            self.give_turn(endpoint);
             return None;
         }
         if let Some(first) = flow.buffer.front()
@@ -535,19 +535,15 @@ impl Scheduler {
             flow.next = Some(flow.next.map_or(since, |next| next.min(since)));
             flow.was_rung |= flow.is_claiming;
             self.buffered -= flow.buffer.len();
-            let dropped = flow
-                .buffer
-                .drain(..)
-                .map(|buffered| buffered.due.id)
-                .collect();
-            self.enqueue(endpoint);
-            return Some(SchedulerAction::Release(dropped));
+            let dropped = flow.buffer.drain(..).map(|kept| kept.due.id).collect();
+            self.give_turn(endpoint);
+            return Some(SchedulerAction::GiveBack(dropped));
         }
         if flow.buffer.len() * 2 <= flow.class.page()
             && let Some(claim) = self.claim_for(endpoint, now)
         {
             // The flow continues with the remaining deliveries.
-            self.enqueue(endpoint);
+            self.give_turn(endpoint);
             return Some(claim);
         }
         let flow = self.flows.get_mut(&endpoint)?;
@@ -569,14 +565,14 @@ impl Scheduler {
         let due = flow.buffer.pop_front()?.due;
         self.buffered -= 1;
         flow.in_flight += 1;
-        self.slots.occupy(queue);
+        self.slots.take(queue);
         let attempt = UnderWay {
             endpoint,
             class: queue,
             has_moved: false,
         };
         self.under_way.insert(due.id, attempt);
-        self.enqueue(endpoint);
+        self.give_turn(endpoint);
         Some(SchedulerAction::Start(endpoint, Box::new(due)))
     }
 
@@ -584,9 +580,9 @@ impl Scheduler {
     /// never waits for the store.
     fn claim_for(&mut self, endpoint: EndpointId, now: Time) -> Option<SchedulerAction> {
         let hold = self.hold;
-        let capacity = BUFFERED.saturating_sub(self.buffered + self.claimed_for);
+        let room = BUFFERED.saturating_sub(self.buffered + self.claimed_for);
         let flow = self.flows.get_mut(&endpoint)?;
-        if flow.is_claiming || (capacity == 0 && !flow.buffer.is_empty()) {
+        if flow.is_claiming || (room == 0 && !flow.buffer.is_empty()) {
             return None;
         }
         let Some(next) = flow.next else {
@@ -619,7 +615,7 @@ impl Scheduler {
             return None;
         }
         flow.is_claiming = true;
-        flow.claims_for = flow.class.page().min(capacity.max(1));
+        flow.claims_for = flow.class.page().min(room.max(1));
         flow.next = None;
         self.claims += 1;
         self.claimed_for += flow.claims_for;

@@ -22,7 +22,7 @@ struct Backlog {
 }
 
 impl Backlog {
-    fn claim(&mut self, endpoint: EndpointId, at_most: usize) -> (Vec<DueDelivery>, Option<Time>) {
+    fn take(&mut self, endpoint: EndpointId, at_most: usize) -> (Vec<DueDelivery>, Option<Time>) {
         let left = self.left.entry(endpoint).or_default();
         let count = at_most.min(*left);
         *left -= count;
@@ -70,10 +70,10 @@ impl World {
         while let Some(action) = self.scheduler.next(now) {
             match action {
                 SchedulerAction::Claim(endpoint, at_most) => {
-                    let (taken, next) = self.backlog.claim(endpoint, at_most);
+                    let (taken, next) = self.backlog.take(endpoint, at_most);
                     self.scheduler.claimed(endpoint, taken, next, now);
                 }
-                SchedulerAction::Release(dropped) => self.given_back.extend(dropped),
+                SchedulerAction::GiveBack(dropped) => self.given_back.extend(dropped),
                 SchedulerAction::Start(endpoint, due) => started.push((endpoint, due.id)),
             }
         }
@@ -150,7 +150,7 @@ fn a_silent_endpoint_keeps_its_share_once_and_one_slot_from_then_on() {
 }
 
 #[test]
-fn of_a_stranger_one_attempt_reports_what_it_is() {
+fn of_a_stranger_one_attempt_tells_what_it_is() {
     let mut world = World::default();
     world.queue(1, 1000);
     let first = world.start(NOW);
@@ -238,7 +238,7 @@ fn who_answers_again_does_not_stand_in_line_with_the_silent() {
 }
 
 #[test]
-fn what_has_arrived_leaves_its_slot_and_stays_in_flight_until_it_is_recorded() {
+fn what_has_arrived_leaves_its_slot_and_stays_in_hand_until_it_is_recorded() {
     let mut world = World::default();
     world.befriend(1);
     world.queue(1, 1);
@@ -351,7 +351,7 @@ fn many_that_answer_late_leave_slots_to_the_silent_and_to_what_lingers() {
 }
 
 #[test]
-fn a_host_that_cannot_be_reached_and_takes_long_to_report_is_silent() {
+fn a_host_that_cannot_be_reached_and_takes_long_to_tell_is_silent() {
     let mut world = World::default();
     world.befriend(1);
     world.queue(1, 1000);
@@ -445,7 +445,7 @@ fn what_is_held_in_memory_is_bounded() {
 }
 
 #[test]
-fn what_was_claimed_too_long_ago_is_released_and_claimed_anew() {
+fn what_was_claimed_too_long_ago_is_given_back_and_claimed_anew() {
     let mut world = World::default();
     world.befriend(1);
     world.queue(1, 20);
@@ -486,7 +486,7 @@ fn an_open_circuit_waits_and_then_lets_one_try() {
 }
 
 #[test]
-fn what_a_reseller_may_not_receive_says_nothing_of_its_receiver() {
+fn what_a_reseller_may_not_hear_says_nothing_of_its_receiver() {
     let mut world = World::default();
     world.befriend(1);
     world.queue(1, 8);
@@ -513,11 +513,11 @@ fn no_attempt_waits_longer_for_an_open_circuit_than_it_may() {
         while let Some(action) = world.scheduler.next(now) {
             match action {
                 SchedulerAction::Claim(endpoint, at_most) => {
-                    let (taken, next) = world.backlog.claim(endpoint, at_most);
+                    let (taken, next) = world.backlog.take(endpoint, at_most);
                     world.scheduler.claimed(endpoint, taken, next, now);
                 }
                 // Their leases end before the hold does, so they are claimed again.
-                SchedulerAction::Release(dropped) => {
+                SchedulerAction::GiveBack(dropped) => {
                     *world.backlog.left.entry(endpoint(1)).or_default() += dropped.len();
                     given_back += dropped.len();
                 }
@@ -567,7 +567,7 @@ fn an_endpoint_that_takes_nothing_has_no_open_circuit() {
 }
 
 #[test]
-fn a_disabled_endpoint_releases_what_waits() {
+fn a_disabled_endpoint_gives_back_what_waits() {
     let mut world = World::default();
     world.befriend(1);
     world.queue(1, 50);
@@ -582,7 +582,7 @@ fn a_disabled_endpoint_releases_what_waits() {
 }
 
 #[test]
-fn what_is_put_aside_is_released_before_it_is_claimed_anew() {
+fn what_is_put_aside_is_given_back_before_it_is_claimed_anew() {
     // Their leases are about to end, or their endpoint was disabled for a moment.
     for later in [NOW.after(BUFFERED_FOR), NOW] {
         let mut world = World::default();
@@ -597,7 +597,7 @@ fn what_is_put_aside_is_released_before_it_is_claimed_anew() {
         } else {
             world.end_at(id, AttemptOutcome::Delivered, false, later);
         }
-        let Some(SchedulerAction::Release(dropped)) = world.scheduler.next(later) else {
+        let Some(SchedulerAction::GiveBack(dropped)) = world.scheduler.next(later) else {
             panic!("a lease that is held hides what it is for");
         };
         assert_eq!(dropped.len(), 12);
@@ -625,7 +625,7 @@ fn claiming_more() -> (World, Vec<(EndpointId, DeliveryId)>) {
 }
 
 #[test]
-fn a_claim_that_has_passed_over_what_is_released_is_made_again() {
+fn a_claim_that_has_passed_over_what_is_given_back_is_made_again() {
     // More is queued, and the store answers late.
     let (mut world, started) = claiming_more();
     assert_eq!(world.scheduler.next(NOW), None);
@@ -633,7 +633,7 @@ fn a_claim_that_has_passed_over_what_is_released_is_made_again() {
     world.end_at(started[0].1, AttemptOutcome::Delivered, false, later);
     let dropped = world.scheduler.next(later);
     assert!(
-        matches!(dropped, Some(SchedulerAction::Release(_))),
+        matches!(dropped, Some(SchedulerAction::GiveBack(_))),
         "{dropped:?}"
     );
     world.scheduler.claimed(endpoint(1), vec![], None, later);
@@ -645,7 +645,7 @@ fn a_claim_that_has_passed_over_what_is_released_is_made_again() {
 }
 
 #[test]
-fn what_is_in_flight_is_not_taken_a_second_time() {
+fn what_is_in_hand_is_not_taken_a_second_time() {
     // Their leases have ended because the store answered late, so the claim returns all of them again.
     let (mut world, started) = claiming_more();
     let all = (2..=21).map(due).collect();

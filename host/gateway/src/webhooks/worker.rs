@@ -30,9 +30,9 @@ use crate::watch::NO_ENVIRONMENT;
 /// slot while silent ones occupy them all, and longer than most receivers take.
 const LINGERS: Duration = Duration::from_millis(250);
 /// Interval at which all waiting deliveries are requested from the store, unless a request is in flight.
-const QUERY_INTERVAL: Duration = Duration::from_secs(60);
+const LOOK_EVERY: Duration = Duration::from_secs(60);
 /// The same with several nodes, because what one node leaves behind is for the others.
-const CLUSTER_QUERY_INTERVAL: Duration = Duration::from_secs(5);
+const LOOK_EVERY_AMONG_NODES: Duration = Duration::from_secs(5);
 /// Maximum number of concurrent records: one that is synced, and one that is prepared in the meantime.
 const RECORDINGS: usize = 2;
 /// Maximum number of finished attempts that are processed before other work.
@@ -50,7 +50,7 @@ pub(crate) struct Deliverer {
     test_client: Mutex<Option<TestClient>>,
     activity: watch::Sender<Activity>,
     /// Requests a search for everything that waits.
-    query_requested: Notify,
+    look: Notify,
     asked: AtomicU64,
     /// State of the worker for other callers.
     pub(super) status: WorkerStatus,
@@ -79,7 +79,7 @@ impl Deliverer {
             client,
             test_client: Mutex::default(),
             activity: watch::Sender::new(Activity::Off),
-            query_requested: Notify::new(),
+            look: Notify::new(),
             asked: AtomicU64::new(0),
             status: WorkerStatus::default(),
             gone: GoneEndpoints::default(),
@@ -148,8 +148,8 @@ struct Worker<'a> {
     /// Delivered attempts that are not being recorded yet.
     arrived: Vec<Unrecorded>,
     recording: usize,
-    next_query: Instant,
-    is_querying: bool,
+    look_at: Instant,
+    is_looking: bool,
     /// Number of the last request for a search that was followed.
     looked: u64,
 }
@@ -165,8 +165,8 @@ impl Gateway {
             lingering: VecDeque::new(),
             arrived: Vec::new(),
             recording: 0,
-            next_query: Instant::now(),
-            is_querying: false,
+            look_at: Instant::now(),
+            is_looking: false,
             looked: 0,
         };
         self.inner.deliverer.publish(Activity::Busy);
@@ -175,7 +175,7 @@ impl Gateway {
     }
 
     /// Counts the deliveries that a sweep has ended, and logs the exhausted ones.
-    async fn record_swept(&self, endpoint: EndpointId, swept: &Swept) {
+    async fn tell_swept(&self, endpoint: EndpointId, swept: &Swept) {
         let Swept {
             cancelled,
             exhausted,
@@ -205,7 +205,7 @@ impl Gateway {
         let deliverer = &self.inner.deliverer;
         let mut activity = deliverer.activity.subscribe();
         let request = deliverer.asked.fetch_add(1, Ordering::SeqCst) + 1;
-        deliverer.query_requested.notify_one();
+        deliverer.look.notify_one();
         let over = |activity: &Activity| match activity {
             Activity::Off => true,
             Activity::Busy => false,
@@ -223,8 +223,8 @@ impl Worker<'_> {
         let mut stop = pin!(stop);
         loop {
             let has_time_come = |at: Instant| at <= Instant::now();
-            if has_time_come(self.next_query) {
-                self.query_waiting();
+            if has_time_come(self.look_at) {
+                self.look();
             }
             self.note_lingering();
             self.act().await;
@@ -242,30 +242,28 @@ impl Worker<'_> {
                 }
             };
             let first_lingers = self.lingering.front().map(|(at, _)| *at);
-            let wake_at = first_lingers.map_or(self.next_query, |at| at.min(self.next_query));
+            let wake_at = first_lingers.map_or(self.look_at, |at| at.min(self.look_at));
             tokio::select! {
                 () = &mut stop => break,
                 Some(done) = self.jobs.join_next() => self.take_all(done.ok()),
-                queued = gateway.store().queued() => self.queue_due(queued).await,
-                () = deliverer.query_requested.notified() => self.next_query = Instant::now(),
+                queued = gateway.store().queued() => self.hear(queued).await,
+                () = deliverer.look.notified() => self.look_at = Instant::now(),
                 () = due => {}
                 () = tokio::time::sleep_until(wake_at) => {}
             }
         }
         let leave = async {
             while let Some(done) = self.jobs.join_next().await {
-                self.handle_done(done.ok());
+                self.take(done.ok());
                 self.record();
             }
         };
         if tokio::time::timeout(LEAVE, leave).await.is_err() {
-            tracing::info!(
-                "deliveries under way are aborted; they are repeated after their leases"
-            );
+            tracing::info!("deliveries under way are left; they are repeated after their leases");
         }
         // Other nodes need not wait for the leases of deliveries without an attempt.
         let buffered = self.scheduler.take_buffered();
-        self.release_deliveries(buffered).await;
+        self.give_back(buffered).await;
     }
 
     /// Performs all actions that can start now.
@@ -278,15 +276,15 @@ impl Worker<'_> {
         while let Some(action) = self.scheduler.next(now) {
             match action {
                 SchedulerAction::Claim(endpoint, at_most) => self.claim(endpoint, at_most, now),
-                SchedulerAction::Release(dropped) => self.release_deliveries(dropped).await,
+                SchedulerAction::GiveBack(dropped) => self.give_back(dropped).await,
                 SchedulerAction::Start(endpoint, due) => self.start(endpoint, *due),
             }
         }
     }
 
-    async fn release_deliveries(&self, dropped: Vec<DeliveryId>) {
-        if let Err(fault) = self.gateway.store().release_deliveries(dropped).await {
-            tracing::warn!(error = %fault, "the leases of deliveries were not released");
+    async fn give_back(&self, dropped: Vec<DeliveryId>) {
+        if let Err(fault) = self.gateway.store().give_back(dropped).await {
+            tracing::warn!(error = %fault, "deliveries were not given back");
         }
     }
 
@@ -355,11 +353,11 @@ impl Worker<'_> {
             let sweep = async { gateway.store().sweep(endpoint, now).await };
             let next = match caught(sweep).await {
                 Ok(swept) => {
-                    gateway.record_swept(endpoint, &swept).await;
+                    gateway.tell_swept(endpoint, &swept).await;
                     swept.next
                 }
                 Err(fault) => {
-                    tracing::error!(error = %fault, endpoint.id = %endpoint, "the pending deliveries of an endpoint could not be ended");
+                    tracing::error!(error = %fault, endpoint.id = %endpoint, "what waits for an endpoint could not be ended");
                     Some(now.after(FAULT_PAUSE))
                 }
             };
@@ -369,16 +367,16 @@ impl Worker<'_> {
 
     /// Processes the first finished job, and others that have finished since.
     fn take_all(&mut self, first: Option<Done>) {
-        self.handle_done(first);
+        self.take(first);
         for _ in 0..AT_ONCE {
             let Some(done) = self.jobs.try_join_next() else {
                 return;
             };
-            self.handle_done(done.ok());
+            self.take(done.ok());
         }
     }
 
-    fn handle_done(&mut self, done: Option<Done>) {
+    fn take(&mut self, done: Option<Done>) {
         let now = self.gateway.now();
         match done {
             Some(Done::Claimed(endpoint, Ok(ClaimedDeliveries::Due { deliveries, next }))) => {
@@ -387,7 +385,7 @@ impl Worker<'_> {
             Some(Done::Claimed(endpoint, Ok(ClaimedDeliveries::Held))) => {
                 self.scheduler.disable_flow(endpoint);
                 // An operator disabled it; its circuit says nothing about the receiver.
-                let _closed = self.publish_circuit(Some(endpoint));
+                let _closed = self.tell_circuit(Some(endpoint));
                 self.sweep(endpoint);
             }
             Some(Done::Claimed(endpoint, Err(fault))) => {
@@ -399,12 +397,12 @@ impl Worker<'_> {
             Some(Done::Ended(id, went, again)) => {
                 let has_lingered = self.has_lingered(id);
                 let endpoint = self.scheduler.ended(id, went, has_lingered, again, now);
-                if self.publish_circuit(endpoint) == Some(CircuitChange::Open)
+                if self.tell_circuit(endpoint) == Some(CircuitChange::Open)
                     && let Some(endpoint) = endpoint
                 {
                     tracing::warn!(
                         endpoint.id = %endpoint,
-                        "a webhook endpoint keeps failing: its deliveries are delayed"
+                        "a webhook endpoint keeps failing: it is left alone for a while"
                     );
                 }
             }
@@ -412,8 +410,8 @@ impl Worker<'_> {
                 let has_lingered = self.has_lingered(id);
                 self.scheduler.arrived(id, has_lingered, now);
                 let endpoint = arrived.endpoint();
-                if self.publish_circuit(Some(endpoint)) == Some(CircuitChange::Closed) {
-                    tracing::info!(endpoint.id = %endpoint, "the webhook endpoint works again");
+                if self.tell_circuit(Some(endpoint)) == Some(CircuitChange::Closed) {
+                    tracing::info!(endpoint.id = %endpoint, "the webhook endpoint is well again");
                 }
                 self.arrived.push(*arrived);
             }
@@ -427,12 +425,12 @@ impl Worker<'_> {
                 for (endpoint, at) in waiting {
                     self.scheduler.due(endpoint, at);
                 }
-                (self.is_querying, self.looked) = (false, asked);
+                (self.is_looking, self.looked) = (false, asked);
             }
             Some(Done::Looked(_, Err(fault))) => {
-                tracing::error!(error = %fault, "the store did not return the pending deliveries");
-                self.is_querying = false;
-                self.next_query = Instant::now() + FAULT_PAUSE;
+                tracing::error!(error = %fault, "the store does not say what waits");
+                self.is_looking = false;
+                self.look_at = Instant::now() + FAULT_PAUSE;
             }
             // Panics are caught inside the jobs.
             None => {}
@@ -446,13 +444,13 @@ impl Worker<'_> {
     }
 
     /// Publishes the circuit of an endpoint. Returns its change, if any.
-    fn publish_circuit(&self, endpoint: Option<EndpointId>) -> Option<CircuitChange> {
+    fn tell_circuit(&self, endpoint: Option<EndpointId>) -> Option<CircuitChange> {
         let endpoint = endpoint?;
         let status = &self.gateway.inner.deliverer.status;
         status.circuit(endpoint, self.scheduler.circuit(endpoint))
     }
 
-    async fn queue_due(&mut self, queued: Result<Vec<EndpointId>, Fault>) {
+    async fn hear(&mut self, queued: Result<Vec<EndpointId>, Fault>) {
         match queued {
             Ok(endpoints) => {
                 let now = self.gateway.now();
@@ -461,7 +459,7 @@ impl Worker<'_> {
                 }
             }
             Err(fault) => {
-                tracing::error!(error = %fault, "the store did not return the queued deliveries");
+                tracing::error!(error = %fault, "the store does not say what is queued");
                 tokio::time::sleep(FAULT_PAUSE).await;
             }
         }
@@ -469,22 +467,22 @@ impl Worker<'_> {
 
     /// Asks the store for everything that waits. The worker continues in the meantime, because that may take
     /// long.
-    fn query_waiting(&mut self) {
-        if self.is_querying {
-            self.next_query = Instant::now() + FAULT_PAUSE;
+    fn look(&mut self) {
+        if self.is_looking {
+            self.look_at = Instant::now() + FAULT_PAUSE;
             return;
         }
         let every = match self.gateway.store().live_nodes() {
-            1 => QUERY_INTERVAL,
-            _ => CLUSTER_QUERY_INTERVAL,
+            1 => LOOK_EVERY,
+            _ => LOOK_EVERY_AMONG_NODES,
         };
-        (self.next_query, self.is_querying) = (Instant::now() + every, true);
+        (self.look_at, self.is_looking) = (Instant::now() + every, true);
         let deliverer = &self.gateway.inner.deliverer;
         deliverer.status.circuits(self.scheduler.circuits());
         let asked = deliverer.asked.load(Ordering::SeqCst);
         let gateway = self.gateway.clone();
         self.jobs.spawn(async move {
-            let query = async {
+            let look = async {
                 let (mut waiting, mut after) = (Vec::new(), None);
                 loop {
                     let page = gateway.store().waiting(after, PAGE).await?;
@@ -496,7 +494,7 @@ impl Worker<'_> {
                     }
                 }
             };
-            Done::Looked(asked, caught(query).await)
+            Done::Looked(asked, caught(look).await)
         });
     }
 
@@ -540,7 +538,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_store_that_panics_has_failed_and_its_endpoint_is_checked_again() {
+    async fn a_store_that_panics_has_failed_and_its_endpoint_is_looked_at_again() {
         let panics = async { panic!("on purpose") };
         let failed: Result<(), Fault> = caught(panics).await;
         assert!(matches!(failed, Err(Fault::Unavailable(_))));

@@ -39,12 +39,12 @@ async fn refusals_of_a_request_leave_an_account_well_and_failures_do_not() {
         health.health.status
     };
     let script = |script: Script| vec![script; 8];
-    world.provider.script("alpha", script(Script::Refused));
+    world.vendor.script("alpha", script(Script::Refused));
     for number in 0..8 {
         assert_eq!(start(&world, &format!("refused-{number}")).await, "beta");
     }
     assert_eq!(state(), Availability::Operational);
-    world.provider.script("alpha", script(Script::Unavailable));
+    world.vendor.script("alpha", script(Script::Unavailable));
     for number in 0..6 {
         start(&world, &format!("failed-{number}")).await;
     }
@@ -54,9 +54,7 @@ async fn refusals_of_a_request_leave_an_account_well_and_failures_do_not() {
 #[tokio::test]
 async fn a_method_that_an_account_refuses_three_times_is_omitted_until_it_works_again() {
     let world = World::new().await;
-    world
-        .provider
-        .script("alpha", vec![Script::NotActivated; 3]);
+    world.vendor.script("alpha", vec![Script::NotActivated; 3]);
     for number in 0..3 {
         assert!(lines(&world).await.is_empty());
         assert_eq!(start(&world, &format!("refused-{number}")).await, "beta");
@@ -64,7 +62,7 @@ async fn a_method_that_an_account_refuses_three_times_is_omitted_until_it_works_
     let line = lines(&world).await.remove(0);
     assert_eq!(
         (line.key.kind, line.account),
-        (WorkKind::MethodRefused, Some(account_id("alpha")))
+        (WorkKind::MethodRefused, account_id("alpha"))
     );
     for words in ["ideal", "EUR", "the method is not activated"] {
         assert!(line.detail.contains(words), "{}", line.detail);
@@ -82,20 +80,20 @@ async fn a_method_that_an_account_refuses_three_times_is_omitted_until_it_works_
 #[tokio::test]
 async fn a_payment_whose_page_the_account_does_not_allow_is_closed_and_the_next_account_takes_it() {
     let world = World::new().await;
-    world.provider.script("alpha", [Script::AnotherHost]);
+    world.vendor.script("alpha", [Script::AnotherHost]);
     let payment = world.direct().await;
     let started = world.gateway.start(by_api(&payment)).await.unwrap();
     assert_eq!(at(&started.attempt), "beta");
     let first = &started.aggregate.attempts[0];
     assert_eq!(first.state(), AttemptState::Unavailable);
     assert!(
-        first.detail.contains("checkout.provider.example"),
+        first.detail.contains("checkout.vendor.example"),
         "{}",
         first.detail
     );
-    assert_eq!(world.provider.queries(QueryPurpose::Cancel), 1);
+    assert_eq!(world.vendor.queries(QueryPurpose::Cancel), 1);
     assert_eq!(
-        world.provider.entry(first.id).unwrap().status,
+        world.vendor.entry(first.id).unwrap().status,
         ProviderStatus::Declined
     );
     let (alpha, settings) = (account_id("alpha"), world.gateway.settings());
@@ -105,7 +103,7 @@ async fn a_payment_whose_page_the_account_does_not_allow_is_closed_and_the_next_
         .gateway
         .account_troubles(&settings.accounts[&alpha], &health);
     assert!(
-        troubles[0].contains("checkout.provider.example"),
+        troubles[0].contains("checkout.vendor.example"),
         "{troubles:?}"
     );
     // An allowed page shows that the account is configured correctly again.
@@ -116,8 +114,8 @@ async fn a_payment_whose_page_the_account_does_not_allow_is_closed_and_the_next_
 #[tokio::test]
 async fn a_payment_whose_refused_page_cannot_be_closed_goes_to_no_other_account() {
     let world = World::new().await;
-    world.provider.be_silent(true);
-    world.provider.script("alpha", vec![Script::AnotherHost; 8]);
+    world.vendor.be_silent(true);
+    world.vendor.script("alpha", vec![Script::AnotherHost; 8]);
     let payment = world.direct().await;
     assert!(world.gateway.start(by_api(&payment)).await.is_err());
     let aggregate = world.aggregate(payment.id).await;
@@ -130,11 +128,11 @@ async fn an_overloaded_provider_is_started_at_once_more_when_it_says_so_and_soon
     for (wait, starts) in [(0, ["alpha", "alpha"]), (6, ["alpha", "beta"])] {
         let world = World::new().await;
         let overloaded = Script::Overloaded(Duration::from_secs(wait));
-        world.provider.script("alpha", [overloaded]);
+        world.vendor.script("alpha", [overloaded]);
         let account = start(&world, "one").await;
         assert_eq!(account, starts[1]);
         let seen: Vec<_> = world
-            .provider
+            .vendor
             .starts()
             .into_iter()
             .map(|(account, _)| account)
@@ -144,11 +142,11 @@ async fn an_overloaded_provider_is_started_at_once_more_when_it_says_so_and_soon
     let world = World::new().await;
     let overloaded = || Script::Overloaded(Duration::ZERO);
     world
-        .provider
+        .vendor
         .script("alpha", [overloaded(), overloaded(), overloaded()]);
     assert_eq!(start(&world, "busy").await, "beta");
     assert_eq!(
-        world.provider.starts().len(),
+        world.vendor.starts().len(),
         3,
         "once more, then the next account"
     );

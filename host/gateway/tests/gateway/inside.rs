@@ -66,7 +66,7 @@ async fn no_event_goes_to_a_name_that_leads_inside() {
         let id = run.test(endpoint.id).await;
         let blocked = run.attempts(id, 1).await;
         let said = blocked.attempts[0].error.as_deref().unwrap();
-        assert!(said.contains("to a public address"), "{address}: {said}");
+        assert!(said.contains("no public address"), "{address}: {said}");
         assert_eq!(dialled.load(Ordering::SeqCst), 0, "{address}");
     }
 }

@@ -28,7 +28,7 @@ async fn methods_that_are_waited_for_work_side_by_side_and_keep_their_places() {
     let world = World::with(settings, Policy::default()).await;
     let meeting = Arc::new(Barrier::new(2));
     for method in [MethodId::Ideal, MethodId::Paypal] {
-        world.provider.set_barrier(method, &meeting);
+        world.vendor.meet(method, &meeting);
     }
     assert_eq!(offered(&world).await, [MethodId::Paypal, MethodId::Ideal]);
 }
@@ -37,6 +37,6 @@ async fn methods_that_are_waited_for_work_side_by_side_and_keep_their_places() {
 async fn a_method_that_is_late_is_left_out_and_holds_up_no_other() {
     let world = World::new().await;
     let nobody_comes = Arc::new(Barrier::new(2));
-    world.provider.set_barrier(MethodId::Paypal, &nobody_comes);
+    world.vendor.meet(MethodId::Paypal, &nobody_comes);
     assert_eq!(offered(&world).await, [MethodId::Ideal]);
 }

@@ -16,7 +16,6 @@ mod create;
 mod inside;
 mod listing;
 mod modules;
-mod old_rates;
 mod operators;
 mod pages;
 mod receiver;

@@ -102,7 +102,7 @@ struct Books {
     disabled: HashSet<&'static str>,
 }
 
-pub(crate) struct ScriptedProvider {
+pub(crate) struct Vendor {
     books: Mutex<Books>,
     calls: watch::Sender<usize>,
     refunds_seen: watch::Sender<usize>,
@@ -110,7 +110,7 @@ pub(crate) struct ScriptedProvider {
     description: ProviderDescription,
 }
 
-impl ScriptedProvider {
+impl Vendor {
     pub(crate) fn new() -> Arc<Self> {
         let service = |method| Service {
             method,
@@ -173,7 +173,7 @@ impl ScriptedProvider {
 
     /// From now on the method's module answers only when the number of callers that the barrier waits for has
     /// arrived.
-    pub(crate) fn set_barrier(&self, method: MethodId, meeting: &Arc<Barrier>) {
+    pub(crate) fn meet(&self, method: MethodId, meeting: &Arc<Barrier>) {
         let mut books = self.books.lock();
         books.meetings.insert(method, Arc::clone(meeting));
     }
@@ -310,7 +310,7 @@ pub(crate) fn report(entry: &Entry) -> Report {
 }
 
 /// The modules of this provider.
-pub(crate) struct Scripted(pub(crate) Arc<ScriptedProvider>);
+pub(crate) struct Scripted(pub(crate) Arc<Vendor>);
 
 impl Modules for Scripted {
     fn method(&self, method: MethodId, _: Environment) -> Option<Arc<dyn Method>> {
@@ -335,12 +335,12 @@ impl Modules for Scripted {
 
     fn provider(&self, module: &str, _: Environment) -> Option<Arc<dyn Provider>> {
         (module == "sandbox").then(|| {
-            let provider = Arc::clone(&self.0);
+            let vendor = Arc::clone(&self.0);
             let description = ProviderDescription {
-                settings: provider.books.lock().needs.clone(),
-                ..provider.description.clone()
+                settings: vendor.books.lock().needs.clone(),
+                ..vendor.description.clone()
             };
-            Arc::new(Speaks(provider, description)) as Arc<dyn Provider>
+            Arc::new(Speaks(vendor, description)) as Arc<dyn Provider>
         })
     }
 
@@ -427,7 +427,7 @@ impl Method for Ranks {
 }
 
 /// The active version of the provider module, and its description.
-struct Speaks(Arc<ScriptedProvider>, ProviderDescription);
+struct Speaks(Arc<Vendor>, ProviderDescription);
 
 impl Speaks {
     fn begin(&self, account: &AccountId, attempt: AttemptId) -> Option<Script> {
@@ -439,7 +439,7 @@ impl Speaks {
         script
     }
 
-    fn make_refund(&self, order: &RefundOrder, state: RefundState) -> Given {
+    fn give_back(&self, order: &RefundOrder, state: RefundState) -> Given {
         let mut books = self.0.books.lock();
         let refund = books
             .refunds
@@ -528,7 +528,7 @@ impl Provider for Speaks {
                     let open = self.create(id);
                     return Err(StartFailure::PageRefused {
                         reference: open.reference,
-                        page: "checkout.provider.example".into(),
+                        page: "checkout.vendor.example".into(),
                     });
                 }
                 Some(Script::Declined) => return Err(StartFailure::Declined("no".into())),
@@ -651,17 +651,17 @@ impl Provider for Speaks {
             };
             let lost = || RefundFailure::Uncertain("lost".into());
             let answer = match script {
-                None => Ok(self.make_refund(order, RefundState::Succeeded)),
-                Some(RefundScript::Pending) => Ok(self.make_refund(order, RefundState::Pending)),
+                None => Ok(self.give_back(order, RefundState::Succeeded)),
+                Some(RefundScript::Pending) => Ok(self.give_back(order, RefundState::Pending)),
                 Some(RefundScript::Unavailable) => Err(RefundFailure::Unavailable("429".into())),
                 Some(RefundScript::Refused) => Err(RefundFailure::Refused("too old".into())),
                 Some(RefundScript::LostBefore) => Err(lost()),
                 Some(RefundScript::LostAfter) => {
-                    self.make_refund(order, RefundState::Succeeded);
+                    self.give_back(order, RefundState::Succeeded);
                     Err(lost())
                 }
                 Some(RefundScript::Slow(go)) => {
-                    let given = self.make_refund(order, RefundState::Succeeded);
+                    let given = self.give_back(order, RefundState::Succeeded);
                     self.0.refunds_seen.send_modify(|seen| *seen += 1);
                     go.notified().await;
                     Ok(given)

@@ -51,14 +51,14 @@ async fn in_review() -> (
     };
     let world = World::with(settings(), policy).await;
     let (payment, attempt) = world.waiting().await;
-    let news = world.provider.payer(attempt, ProviderStatus::Processing);
+    let news = world.vendor.payer(attempt, ProviderStatus::Processing);
     world.callback(Subject::Attempt(attempt), Some(news)).await;
     world.gateway.do_what_is_due().await.unwrap();
     assert_eq!(
         world.aggregate(payment).await.payment.status,
         Status::Review
     );
-    assert_eq!(world.provider.queries(QueryPurpose::Capture), 0);
+    assert_eq!(world.vendor.queries(QueryPurpose::Capture), 0);
     (world, payment, attempt)
 }
 
@@ -74,20 +74,20 @@ async fn an_approval_captures_first_and_is_answered_the_same_again() {
         (payment.status, payment.settlement),
         (Status::Completed, Settlement::Confirmed)
     );
-    assert_eq!(world.provider.entry(attempt).unwrap().captured, 1);
+    assert_eq!(world.vendor.entry(attempt).unwrap().captured, 1);
     let declined = world.decide(payment.id, Resolution::Decline).await;
     assert!(matches!(declined, Err(DecideError::Conflict(_))));
 }
 
 #[tokio::test]
-async fn a_decision_waits_for_a_silent_provider_and_is_finished_by_its_word() {
+async fn a_decision_waits_for_a_silent_vendor_and_is_finished_by_its_word() {
     let (world, payment, attempt) = in_review().await;
-    world.provider.be_silent(true);
+    world.vendor.be_silent(true);
     let decided = world.decide(payment, Resolution::Decline).await;
     assert_eq!(decided.unwrap(), Decided::Waiting);
     let approved = world.decide(payment, Resolution::Approve).await;
     assert!(matches!(approved, Err(DecideError::Conflict(_))));
-    world.provider.be_silent(false);
+    world.vendor.be_silent(false);
     world.later(60);
     world.gateway.do_what_is_due().await.unwrap();
     let aggregate = world.aggregate(payment).await;
@@ -96,7 +96,7 @@ async fn a_decision_waits_for_a_silent_provider_and_is_finished_by_its_word() {
         aggregate.payment.decision.unwrap().state,
         DecisionState::Done
     );
-    let entry = world.provider.entry(attempt).unwrap();
+    let entry = world.vendor.entry(attempt).unwrap();
     assert_eq!(
         (entry.status, entry.captured),
         (ProviderStatus::Declined, 0)
@@ -104,9 +104,9 @@ async fn a_decision_waits_for_a_silent_provider_and_is_finished_by_its_word() {
 }
 
 #[tokio::test]
-async fn a_decision_that_the_provider_never_answers_lapses() {
+async fn a_decision_that_the_vendor_never_answers_lapses() {
     let (world, payment, _) = in_review().await;
-    world.provider.be_silent(true);
+    world.vendor.be_silent(true);
     let decided = world.decide(payment, Resolution::Approve).await;
     assert_eq!(decided.unwrap(), Decided::Waiting);
     for _ in 0..5 {
@@ -125,7 +125,7 @@ async fn a_decision_that_the_provider_never_answers_lapses() {
 async fn a_question_of_an_operator_settles_what_a_lost_notice_left_open() {
     let world = World::new().await;
     let (payment, attempt) = world.waiting().await;
-    world.provider.payer(attempt, ProviderStatus::Completed);
+    world.vendor.payer(attempt, ProviderStatus::Completed);
     assert_eq!(
         world.aggregate(payment).await.payment.status,
         Status::Pending
@@ -145,19 +145,19 @@ async fn a_question_of_an_operator_settles_what_a_lost_notice_left_open() {
 async fn a_cancel_closes_the_open_attempt_first() {
     let world = World::new().await;
     let (payment, attempt) = world.waiting().await;
-    world.provider.be_silent(true);
+    world.vendor.be_silent(true);
     let refused = world.gateway.cancel(payment, audited()).await;
     assert!(
         matches!(refused, Err(DecideError::NotClosed)),
         "{refused:?}"
     );
-    world.provider.be_silent(false);
+    world.vendor.be_silent(false);
     world.later(60);
     world.gateway.cancel(payment, audited()).await.unwrap();
     let payment = world.aggregate(payment).await.payment;
     assert_eq!(payment.status, Status::Cancelled);
     assert_eq!(
-        world.provider.entry(attempt).unwrap().status,
+        world.vendor.entry(attempt).unwrap().status,
         ProviderStatus::Declined
     );
 }
@@ -199,9 +199,9 @@ async fn an_account_with_a_host_that_is_none_is_refused() {
 #[tokio::test]
 async fn an_approval_with_a_pending_refund_is_refused_until_it_names_it() {
     let (world, payment, attempt) = in_review().await;
-    let news = world.provider.payer(attempt, ProviderStatus::Completed);
+    let news = world.vendor.payer(attempt, ProviderStatus::Completed);
     world.callback(Subject::Attempt(attempt), Some(news)).await;
-    world.provider.script_refunds([RefundScript::Pending]);
+    world.vendor.script_refunds([RefundScript::Pending]);
     let asked = RefundAsked {
         amount: Some(Minor(1000)),
         key: None,

@@ -70,7 +70,7 @@ async fn an_account_of_which_nothing_recent_is_known_is_not_offered() {
 async fn an_account_that_a_probe_finds_down_is_not_used_until_one_finds_it_well() {
     let world = World::new().await;
     let payment = world.hosted().await;
-    world.provider.be_down(true);
+    world.vendor.be_down(true);
     world.gateway.probe_all().await;
     let refused = world
         .gateway
@@ -86,14 +86,14 @@ async fn an_account_that_a_probe_finds_down_is_not_used_until_one_finds_it_well(
     let troubles = world
         .gateway
         .account_troubles(&settings.accounts[&alpha], &health);
-    assert_eq!(troubles, ["its provider reports it: down"]);
-    world.provider.switch("provider.sandbox", false);
+    assert_eq!(troubles, ["its vendor says so: down"]);
+    world.vendor.switch("provider.sandbox", false);
     let troubles = world
         .gateway
         .account_troubles(&settings.accounts[&alpha], &health);
     assert_eq!(troubles, ["the slot provider.sandbox is disabled"]);
-    world.provider.switch("provider.sandbox", true);
-    world.provider.be_down(false);
+    world.vendor.switch("provider.sandbox", true);
+    world.vendor.be_down(false);
     world.later(5);
     world.gateway.do_what_is_due().await.unwrap();
     assert!(
@@ -114,7 +114,7 @@ async fn another_method_closes_the_open_attempt_first() {
         .start(by_page(&payment, MethodId::Ideal))
         .await
         .unwrap();
-    world.provider.be_silent(true);
+    world.vendor.be_silent(true);
     let refused = world
         .gateway
         .start(by_page(&payment, MethodId::Paypal))
@@ -123,7 +123,7 @@ async fn another_method_closes_the_open_attempt_first() {
         Err(StartError::StillOpen(open)) => assert_eq!(open.attempt.id, first.attempt.id),
         other => panic!("{other:?}"),
     }
-    world.provider.be_silent(false);
+    world.vendor.be_silent(false);
     let second = world
         .gateway
         .start(by_page(&payment, MethodId::Paypal))
@@ -137,7 +137,7 @@ async fn another_method_closes_the_open_attempt_first() {
         .map(|each| each.state())
         .collect();
     assert_eq!(states, [AttemptState::Closed, AttemptState::Open]);
-    let left = world.provider.entry(first.attempt.id).unwrap();
+    let left = world.vendor.entry(first.attempt.id).unwrap();
     assert_eq!(left.status, ProviderStatus::Declined);
 }
 
@@ -173,7 +173,7 @@ async fn another_note_than_the_payer_saw_is_shown_first() {
         seen: Some(account_id(name)),
         ..by_page(&payment, MethodId::Ideal)
     };
-    world.provider.script("alpha", [Script::Unavailable]);
+    world.vendor.script("alpha", [Script::Unavailable]);
     match world.gateway.start(seen("alpha")).await {
         Err(StartError::AskAgain(account)) => assert_eq!(account, account_id("beta")),
         other => panic!("{other:?}"),
@@ -189,7 +189,7 @@ async fn another_note_than_the_payer_saw_is_shown_first() {
 #[tokio::test]
 async fn questions_are_answered_on_our_page_and_the_same_attempt_goes_on() {
     let world = World::new().await;
-    world.provider.script("alpha", [Script::Ask]);
+    world.vendor.script("alpha", [Script::Ask]);
     let payment = world.direct().await;
     let asked = world.gateway.start(by_api(&payment)).await.unwrap();
     assert!(matches!(asked.attempt.action(), Some(PayerAction::Ask(_))));
@@ -211,7 +211,7 @@ async fn questions_are_answered_on_our_page_and_the_same_attempt_goes_on() {
 #[tokio::test]
 async fn a_payer_who_was_only_asked_can_leave_at_once() {
     let world = World::new().await;
-    world.provider.script("alpha", [Script::Ask]);
+    world.vendor.script("alpha", [Script::Ask]);
     let payment = world.hosted().await;
     world
         .gateway
@@ -225,11 +225,11 @@ async fn a_payer_who_was_only_asked_can_leave_at_once() {
         .unwrap()
         .unwrap();
     assert_eq!(after.payment.status, Status::Created);
-    assert_eq!(world.provider.queries(QueryPurpose::Cancel), 0);
+    assert_eq!(world.vendor.queries(QueryPurpose::Cancel), 0);
 }
 
 #[tokio::test]
-async fn a_return_asks_the_provider_at_most_once_in_five_seconds() {
+async fn a_return_asks_the_vendor_at_most_once_in_five_seconds() {
     let world = World::new().await;
     let (payment, _) = world.waiting().await;
     let token = world.aggregate(payment).await.attempts[0]
@@ -244,7 +244,7 @@ async fn a_return_asks_the_provider_at_most_once_in_five_seconds() {
             .unwrap();
         assert_eq!(view.checkout.aggregate.payment.status, Status::Pending);
     }
-    assert_eq!(world.provider.queries(QueryPurpose::Sync), 1);
+    assert_eq!(world.vendor.queries(QueryPurpose::Sync), 1);
     let kept = world.aggregate(payment).await.attempts[0].returned.clone();
     assert_eq!(kept.unwrap().expose(), "a=b");
     assert!(
@@ -258,13 +258,13 @@ async fn a_return_asks_the_provider_at_most_once_in_five_seconds() {
 }
 
 #[tokio::test]
-async fn a_returning_payer_does_not_wait_for_a_provider_that_stalls() {
+async fn a_returning_payer_does_not_wait_for_a_vendor_that_stalls() {
     let world = World::new().await;
     let (payment, _) = world.waiting().await;
     let token = world.aggregate(payment).await.attempts[0]
         .return_token
         .clone();
-    world.provider.hang("alpha");
+    world.vendor.hang("alpha");
     let returned = world.gateway.returned(token.expose(), "");
     let view = timeout(Duration::from_secs(4), returned).await;
     let view = view.expect("what is known").unwrap().unwrap();
@@ -278,7 +278,7 @@ async fn a_returning_payer_who_approved_sees_it_captured() {
     let token = world.aggregate(payment).await.attempts[0]
         .return_token
         .clone();
-    world.provider.payer(attempt, ProviderStatus::Processing);
+    world.vendor.payer(attempt, ProviderStatus::Processing);
     let view = world
         .gateway
         .returned(token.expose(), "")

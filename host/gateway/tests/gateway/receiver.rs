@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 
 /// A request as it arrived.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ReceivedRequest {
+pub(crate) struct Heard {
     /// `POST /hook HTTP/1.1`
     pub(crate) line: String,
     /// Names in lower case.
@@ -20,7 +20,7 @@ pub(crate) struct ReceivedRequest {
     pub(crate) body: Vec<u8>,
 }
 
-impl ReceivedRequest {
+impl Heard {
     pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", String::as_str)
     }
@@ -54,7 +54,7 @@ pub(crate) struct Receiver {
 struct Shared {
     /// Answers to the next requests. The last one is repeated.
     replies: Mutex<Vec<Reply>>,
-    received: Mutex<Vec<ReceivedRequest>>,
+    heard: Mutex<Vec<Heard>>,
     arrived: Notify,
 }
 
@@ -64,7 +64,7 @@ impl Receiver {
         let address = listener.local_addr().unwrap();
         let shared = Arc::new(Shared {
             replies: Mutex::new(replies.into_iter().collect()),
-            received: Mutex::default(),
+            heard: Mutex::default(),
             arrived: Notify::new(),
         });
         tokio::spawn({
@@ -89,24 +89,24 @@ impl Receiver {
         *self.shared.replies.lock() = vec![reply];
     }
 
-    pub(crate) fn received(&self) -> Vec<ReceivedRequest> {
-        self.shared.received.lock().clone()
+    pub(crate) fn heard(&self) -> Vec<Heard> {
+        self.shared.heard.lock().clone()
     }
 
     /// Waits for this many requests.
-    pub(crate) async fn wait_for_requests(&self, count: usize) -> Vec<ReceivedRequest> {
-        let arrived = async {
+    pub(crate) async fn hears(&self, count: usize) -> Vec<Heard> {
+        let hears = async {
             loop {
                 let arrived = self.shared.arrived.notified();
-                let requests = self.received();
-                if requests.len() >= count {
-                    return requests;
+                let heard = self.heard();
+                if heard.len() >= count {
+                    return heard;
                 }
                 arrived.await;
             }
         };
-        let requests = tokio::time::timeout(TEST_TIMEOUT, arrived).await;
-        requests.unwrap_or_else(|_| panic!("{} of {count} arrived", self.received().len()))
+        let heard = tokio::time::timeout(TEST_TIMEOUT, hears).await;
+        heard.unwrap_or_else(|_| panic!("{} of {count} arrived", self.heard().len()))
     }
 }
 
@@ -139,7 +139,7 @@ async fn serve(stream: TcpStream, shared: &Shared) -> std::io::Result<()> {
             }
         };
         let line = line.trim().to_owned();
-        shared.received.lock().push(ReceivedRequest {
+        shared.heard.lock().push(Heard {
             line,
             headers,
             body,

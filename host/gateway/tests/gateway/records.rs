@@ -17,7 +17,7 @@ async fn log(world: &World, method: MethodId) -> Vec<RoutingRecord> {
     page.records.into_iter().rev().collect()
 }
 
-fn summary(record: &RoutingRecord) -> (Purpose, Option<PaymentId>, Option<&str>) {
+fn told(record: &RoutingRecord) -> (Purpose, Option<PaymentId>, Option<&str>) {
     let chosen = record.chosen.as_ref().map(|id| id.as_str());
     (record.purpose, record.payment, chosen)
 }
@@ -25,7 +25,7 @@ fn summary(record: &RoutingRecord) -> (Purpose, Option<PaymentId>, Option<&str>)
 #[tokio::test]
 async fn each_decision_of_a_payment_is_recorded_once_with_what_the_module_saw_and_said() {
     let world = World::new().await;
-    world.provider.script("alpha", [Script::Unavailable]);
+    world.vendor.script("alpha", [Script::Unavailable]);
     let payment = world.direct().await;
     let started = world.gateway.start(by_api(&payment)).await.unwrap();
     let log = log(&world, MethodId::Ideal).await;
@@ -35,7 +35,7 @@ async fn each_decision_of_a_payment_is_recorded_once_with_what_the_module_saw_an
         (Purpose::Start, id, Some("alpha")),
         (Purpose::Fallback, id, Some("beta")),
     ];
-    assert_eq!(log.iter().map(summary).collect::<Vec<_>>(), expected);
+    assert_eq!(log.iter().map(told).collect::<Vec<_>>(), expected);
     let aggregate = world.aggregate(payment.id).await;
     let attempts: Vec<_> = aggregate
         .attempts
@@ -75,7 +75,7 @@ async fn what_a_module_refuses_is_recorded_without_a_payment() {
     world.gateway.create(request, None).await.unwrap_err();
     let log = log(&world, MethodId::Ideal).await;
     assert_eq!(
-        log.iter().map(summary).collect::<Vec<_>>(),
+        log.iter().map(told).collect::<Vec<_>>(),
         [(Purpose::Create, None, None)]
     );
     let verdicts = log[0].answer.as_ref().unwrap().as_ref().unwrap();
@@ -104,7 +104,7 @@ async fn a_share_of_the_listings_is_recorded_where_the_setting_says_so() {
         let log = log(&world, MethodId::Paypal).await;
         assert_eq!(log.len(), expected, "{percent} %");
         for record in &log {
-            assert_eq!(summary(record), (Purpose::Listing, None, None));
+            assert_eq!(told(record), (Purpose::Listing, None, None));
             let candidates = &record.context.candidates;
             assert_eq!(candidates[0].id, account_id("alpha"));
         }

@@ -74,13 +74,13 @@ impl World {
     /// A completed payment.
     async fn paid(&self) -> (PaymentId, AttemptId) {
         let (payment, attempt) = self.waiting().await;
-        let news = self.provider.payer(attempt, ProviderStatus::Completed);
+        let news = self.vendor.payer(attempt, ProviderStatus::Completed);
         self.callback(Subject::Attempt(attempt), Some(news)).await;
         self.becomes(payment, Status::Completed).await;
         (payment, attempt)
     }
 
-    async fn stored_refund(&self, refund: RefundId) -> Refund {
+    async fn kept(&self, refund: RefundId) -> Refund {
         let found = self
             .gateway
             .refund_of(self.merchant.id, Environment::Test, refund)
@@ -107,17 +107,16 @@ impl World {
         }
     }
 
-    async fn refund_events(&self, payment: PaymentId) -> Vec<RefundId> {
+    async fn refunds_told(&self, payment: PaymentId) -> Vec<RefundId> {
         let history = self.store.history(payment).await.unwrap().unwrap();
         let refunded =
             |event: &&kassette_domain::event::Event| event.kind == EventType::PaymentRefunded;
-        let requests = history.events.iter().filter(refunded);
-        requests
-            .map(|event| match event.subject.as_deref() {
-                Some(EventSubject::Refund(refund)) => refund.refund,
-                other => panic!("{other:?}"),
-            })
-            .collect()
+        let told = history.events.iter().filter(refunded);
+        told.map(|event| match event.subject.as_deref() {
+            Some(EventSubject::Refund(refund)) => refund.refund,
+            other => panic!("{other:?}"),
+        })
+        .collect()
     }
 }
 
@@ -137,7 +136,7 @@ async fn a_refund_is_made_at_once_and_the_same_again_is_a_replay() {
         (RefundState::Succeeded, PAID)
     );
     // Regardless of the account's current terms.
-    world.provider.fail_terms(true);
+    world.vendor.fail_terms(true);
     let again = world
         .gateway
         .refund(&caller, payment, asked("a", None))
@@ -151,8 +150,8 @@ async fn a_refund_is_made_at_once_and_the_same_again_is_a_replay() {
         differs,
         Err(RefundError::Differs { field: "amount" })
     ));
-    assert_eq!(world.provider.refund_calls(), (1, 0));
-    assert_eq!(world.refund_events(payment).await, [refund.id]);
+    assert_eq!(world.vendor.refund_calls(), (1, 0));
+    assert_eq!(world.refunds_told(payment).await, [refund.id]);
     let payment = world.aggregate(payment).await.payment;
     assert_eq!(payment.status, Status::Completed);
 }
@@ -184,16 +183,16 @@ async fn of_many_refunds_of_all_the_money_one_is_made() {
         )
     };
     assert!(refused.iter().all(nothing), "{refused:?}");
-    assert_eq!(world.provider.refunds().len(), 1);
+    assert_eq!(world.vendor.refunds().len(), 1);
 }
 
 #[tokio::test]
-async fn a_lost_answer_is_asked_about_and_never_refunded_twice() {
+async fn a_lost_answer_is_asked_about_and_never_given_back_twice() {
     for (script, sent) in [(RefundScript::LostAfter, 1), (RefundScript::LostBefore, 2)] {
         let world = World::new().await;
         let caller = world.merchant_caller(Environment::Test).await;
         let (payment, _) = world.paid().await;
-        world.provider.script_refunds([script]);
+        world.vendor.script_refunds([script]);
         let refund = made(
             world
                 .gateway
@@ -208,18 +207,12 @@ async fn a_lost_answer_is_asked_about_and_never_refunded_twice() {
             .await;
         assert!(matches!(more, Err(RefundError::Amount(_))), "{more:?}");
         world.minutes(5).await;
+        assert_eq!(world.kept(refund.id).await.state, RefundState::Succeeded);
         assert_eq!(
-            world.stored_refund(refund.id).await.state,
-            RefundState::Succeeded
-        );
-        assert_eq!(
-            (
-                world.provider.refund_calls().0,
-                world.provider.refunds().len()
-            ),
+            (world.vendor.refund_calls().0, world.vendor.refunds().len()),
             (sent, 1)
         );
-        assert_eq!(world.refund_events(payment).await, [refund.id]);
+        assert_eq!(world.refunds_told(payment).await, [refund.id]);
     }
 }
 
@@ -229,12 +222,12 @@ async fn a_process_that_ends_before_the_answer_leaves_the_rest_to_the_next() {
     let caller = world.merchant_caller(Environment::Test).await;
     let (payment, _) = world.paid().await;
     let never = Arc::new(Notify::new());
-    world.provider.script_refunds([RefundScript::Slow(never)]);
+    world.vendor.script_refunds([RefundScript::Slow(never)]);
     let (gateway, by) = (world.gateway.clone(), caller.clone());
     let asking = asked("a", None);
     // It is never answered, as if its process had been killed.
     let lost = tokio::spawn(async move { gateway.refund(&by, payment, asking).await });
-    world.provider.refunds_reached(1).await;
+    world.vendor.refunds_reached(1).await;
     let next = world.second().await;
     for _ in 0..3 {
         world.later(60);
@@ -243,13 +236,10 @@ async fn a_process_that_ends_before_the_answer_leaves_the_rest_to_the_next() {
     let refund = world.aggregate(payment).await.refunds()[0].1.clone();
     assert_eq!(refund.state, RefundState::Succeeded);
     assert_eq!(
-        (
-            world.provider.refund_calls().0,
-            world.provider.refunds().len()
-        ),
+        (world.vendor.refund_calls().0, world.vendor.refunds().len()),
         (1, 1)
     );
-    assert_eq!(world.refund_events(payment).await, [refund.id]);
+    assert_eq!(world.refunds_told(payment).await, [refund.id]);
     lost.abort();
 }
 
@@ -260,33 +250,30 @@ async fn a_notice_before_the_answer_is_the_same_refund() {
     let (payment, attempt) = world.paid().await;
     let go = Arc::new(Notify::new());
     world
-        .provider
+        .vendor
         .script_refunds([RefundScript::Slow(Arc::clone(&go))]);
     let gateway = world.gateway.clone();
     let asking = asked("a", None);
     let refunding = tokio::spawn(async move { gateway.refund(&caller, payment, asking).await });
-    world.provider.refunds_reached(1).await;
-    let order = world.provider.refunds()[0].order.unwrap();
+    world.vendor.refunds_reached(1).await;
+    let order = world.vendor.refunds()[0].order.unwrap();
     let news = world
-        .provider
+        .vendor
         .refund_becomes(attempt, order, RefundState::Succeeded);
     world.callback(Subject::Attempt(attempt), Some(news)).await;
-    assert_eq!(
-        world.stored_refund(order).await.state,
-        RefundState::Succeeded
-    );
+    assert_eq!(world.kept(order).await.state, RefundState::Succeeded);
     go.notify_one();
     assert_eq!(made(refunding.await.unwrap()).id, order);
     assert_eq!(world.aggregate(payment).await.refunds().len(), 1);
-    assert_eq!(world.refund_events(payment).await, [order]);
+    assert_eq!(world.refunds_told(payment).await, [order]);
 }
 
 #[tokio::test]
-async fn a_refusal_frees_the_money_and_a_person_checks() {
+async fn a_refusal_frees_the_money_and_a_person_looks() {
     let world = World::new().await;
     let caller = world.merchant_caller(Environment::Test).await;
     let (payment, _) = world.paid().await;
-    world.provider.script_refunds([RefundScript::Refused]);
+    world.vendor.script_refunds([RefundScript::Refused]);
     let refund = made(
         world
             .gateway
@@ -298,7 +285,7 @@ async fn a_refusal_frees_the_money_and_a_person_checks() {
         (RefundState::Failed, "too old")
     );
     assert_eq!(world.lines().await[0].key.kind, WorkKind::Refund);
-    assert!(world.refund_events(payment).await.is_empty());
+    assert!(world.refunds_told(payment).await.is_empty());
     let again = made(
         world
             .gateway
@@ -314,7 +301,7 @@ async fn a_refund_that_the_account_could_not_take_is_sent_later() {
     let caller = world.merchant_caller(Environment::Test).await;
     let (payment, _) = world.paid().await;
     world
-        .provider
+        .vendor
         .script_refunds([RefundScript::Unavailable, RefundScript::Unavailable]);
     let refund = made(
         world
@@ -324,20 +311,17 @@ async fn a_refund_that_the_account_could_not_take_is_sent_later() {
     );
     assert_eq!(refund.state, RefundState::Pending);
     world.minutes(5).await;
-    assert_eq!(
-        world.stored_refund(refund.id).await.state,
-        RefundState::Succeeded
-    );
+    assert_eq!(world.kept(refund.id).await.state, RefundState::Succeeded);
     // Nothing was created, so there was nothing to query.
-    assert_eq!(world.provider.refund_calls(), (3, 0));
+    assert_eq!(world.vendor.refund_calls(), (3, 0));
 }
 
 #[tokio::test]
-async fn a_refund_in_flight_is_asked_about_and_a_late_failure_frees_its_money_again() {
+async fn a_refund_in_hand_is_asked_about_and_a_late_failure_frees_its_money_again() {
     let world = World::new().await;
     let caller = world.merchant_caller(Environment::Test).await;
     let (payment, attempt) = world.paid().await;
-    world.provider.script_refunds([RefundScript::Pending]);
+    world.vendor.script_refunds([RefundScript::Pending]);
     let refund = made(
         world
             .gateway
@@ -346,26 +330,20 @@ async fn a_refund_in_flight_is_asked_about_and_a_late_failure_frees_its_money_ag
     );
     assert_eq!(refund.state, RefundState::Pending);
     world
-        .provider
+        .vendor
         .refund_becomes(attempt, refund.id, RefundState::Succeeded);
     world.minutes(2).await;
-    assert_eq!(
-        world.stored_refund(refund.id).await.state,
-        RefundState::Succeeded
-    );
+    assert_eq!(world.kept(refund.id).await.state, RefundState::Succeeded);
     let full = world
         .gateway
         .refund(&caller, payment, asked("b", None))
         .await;
     assert!(matches!(full, Err(RefundError::Amount(_))));
     let news = world
-        .provider
+        .vendor
         .refund_becomes(attempt, refund.id, RefundState::Failed);
     world.callback(Subject::Attempt(attempt), Some(news)).await;
-    assert_eq!(
-        world.stored_refund(refund.id).await.state,
-        RefundState::Failed
-    );
+    assert_eq!(world.kept(refund.id).await.state, RefundState::Failed);
     assert_eq!(world.lines().await[0].key.kind, WorkKind::Refund);
     let again = made(
         world
@@ -381,7 +359,7 @@ async fn a_question_of_an_operator_asks_about_refunds_too() {
     let world = World::new().await;
     let caller = world.merchant_caller(Environment::Test).await;
     let (payment, attempt) = world.paid().await;
-    world.provider.script_refunds([RefundScript::Pending]);
+    world.vendor.script_refunds([RefundScript::Pending]);
     let refund = made(
         world
             .gateway
@@ -389,21 +367,18 @@ async fn a_question_of_an_operator_asks_about_refunds_too() {
             .await,
     );
     world
-        .provider
+        .vendor
         .refund_becomes(attempt, refund.id, RefundState::Succeeded);
     world.gateway.query(payment, audited()).await.unwrap();
-    assert_eq!(
-        world.stored_refund(refund.id).await.state,
-        RefundState::Succeeded
-    );
+    assert_eq!(world.kept(refund.id).await.state, RefundState::Succeeded);
 }
 
 #[tokio::test]
-async fn an_operator_refunds_what_a_line_is_about_and_the_line_closes() {
+async fn an_operator_gives_back_what_a_line_is_about_and_the_line_closes() {
     let world = World::new().await;
     let (payment, attempt) = world.waiting().await;
     world.gateway.cancel(payment, audited()).await.unwrap();
-    let news = world.provider.payer(attempt, ProviderStatus::Completed);
+    let news = world.vendor.payer(attempt, ProviderStatus::Completed);
     world.callback(Subject::Attempt(attempt), Some(news)).await;
     let line = world.lines().await.remove(0);
     assert_eq!(line.key.kind, WorkKind::Late);
@@ -441,7 +416,7 @@ async fn a_work_item_that_is_about_no_money_is_not_refunded() {
     let world = World::new().await;
     let caller = world.merchant_caller(Environment::Test).await;
     let (payment, _) = world.paid().await;
-    world.provider.script_refunds([RefundScript::Refused]);
+    world.vendor.script_refunds([RefundScript::Refused]);
     made(
         world
             .gateway
@@ -464,13 +439,13 @@ async fn a_work_item_that_is_about_no_money_is_not_refunded() {
 async fn an_excess_is_refunded_once_while_its_refund_is_pending() {
     let world = World::new().await;
     let (payment, attempt) = world.waiting().await;
-    let mut news = world.provider.receives(attempt, Minor(PAID.0 + 100));
+    let mut news = world.vendor.receives(attempt, Minor(PAID.0 + 100));
     news.status = ProviderStatus::Overpaid;
     world.callback(Subject::Attempt(attempt), Some(news)).await;
     world.becomes(payment, Status::Completed).await;
     let item = world.lines().await.remove(0);
     assert_eq!((item.key.kind, item.amount), (WorkKind::Excess, Minor(100)));
-    world.provider.script_refunds([RefundScript::Pending]);
+    world.vendor.script_refunds([RefundScript::Pending]);
     let of = RefundOf::Work(item.id);
     let order = |name: &'static str| {
         world
@@ -482,7 +457,7 @@ async fn an_excess_is_refunded_once_while_its_refund_is_pending() {
     for name in ["b", "c"] {
         assert!(matches!(order(name).await, Err(RefundError::Amount(_))));
     }
-    assert_eq!(world.provider.refunds().len(), 1);
+    assert_eq!(world.vendor.refunds().len(), 1);
 }
 
 #[tokio::test]
@@ -490,8 +465,8 @@ async fn a_refund_of_unknown_outcome_is_settled_a_day_after_its_order() {
     let world = World::new().await;
     let caller = world.merchant_caller(Environment::Test).await;
     let (payment, _) = world.paid().await;
-    world.provider.script_refunds([RefundScript::LostAfter]);
-    world.provider.be_silent(true);
+    world.vendor.script_refunds([RefundScript::LostAfter]);
+    world.vendor.be_silent(true);
     let refund = made(
         world
             .gateway
@@ -522,8 +497,8 @@ async fn the_providers_report_takes_precedence_over_a_settlement() {
     let world = World::new().await;
     let caller = world.merchant_caller(Environment::Test).await;
     let (payment, _) = world.paid().await;
-    world.provider.script_refunds([RefundScript::LostAfter]);
-    world.provider.be_silent(true);
+    world.vendor.script_refunds([RefundScript::LostAfter]);
+    world.vendor.be_silent(true);
     let refund = made(
         world
             .gateway
@@ -531,7 +506,7 @@ async fn the_providers_report_takes_precedence_over_a_settlement() {
             .await,
     );
     world.later(24 * 3600);
-    world.provider.be_silent(false);
+    world.vendor.be_silent(false);
     let settled = world
         .gateway
         .settle_refund(refund.id, Some(Minor(0)), audited())
@@ -540,18 +515,15 @@ async fn the_providers_report_takes_precedence_over_a_settlement() {
         settled,
         Err(RefundError::Conflict(Refusal::RefundEnded(_)))
     ));
-    assert_eq!(
-        world.stored_refund(refund.id).await.state,
-        RefundState::Succeeded
-    );
+    assert_eq!(world.kept(refund.id).await.state, RefundState::Succeeded);
 }
 
 #[tokio::test]
-async fn a_dispute_lowers_what_can_be_refunded() {
+async fn a_dispute_lowers_what_can_be_given_back() {
     let world = World::new().await;
     let caller = world.merchant_caller(Environment::Test).await;
     let (payment, attempt) = world.paid().await;
-    let mut news = world.provider.payer(attempt, ProviderStatus::Completed);
+    let mut news = world.vendor.payer(attempt, ProviderStatus::Completed);
     news.particulars.disputes.push(Dispute {
         id: "d".into(),
         amount: Minor(3000),
@@ -579,14 +551,14 @@ async fn what_the_account_cannot_is_refused_before_anything_is_done() {
     let world = World::new().await;
     let caller = world.merchant_caller(Environment::Test).await;
     let (payment, _) = world.paid().await;
-    world.provider.fail_terms(true);
+    world.vendor.fail_terms(true);
     let refused = world
         .gateway
         .refund(&caller, payment, asked("a", None))
         .await;
     assert!(matches!(refused, Err(RefundError::Unavailable)));
-    world.provider.fail_terms(false);
-    world.provider.set_terms(vec![]);
+    world.vendor.fail_terms(false);
+    world.vendor.set_terms(vec![]);
     let refused = world
         .gateway
         .refund(&caller, payment, asked("a", None))
@@ -595,7 +567,7 @@ async fn what_the_account_cannot_is_refused_before_anything_is_done() {
         refused,
         Err(RefundError::Conflict(Refusal::CannotRefund))
     ));
-    world.provider.set_terms(vec![RefundTerms {
+    world.vendor.set_terms(vec![RefundTerms {
         method: MethodId::Ideal,
         parts: false,
         at_most: None,
@@ -610,7 +582,7 @@ async fn what_the_account_cannot_is_refused_before_anything_is_done() {
         refused,
         Err(RefundError::Amount(Refusal::WholeOnly { .. }))
     ));
-    assert_eq!(world.provider.refund_calls(), (0, 0));
+    assert_eq!(world.vendor.refund_calls(), (0, 0));
     made(
         world
             .gateway
@@ -620,7 +592,7 @@ async fn what_the_account_cannot_is_refused_before_anything_is_done() {
 }
 
 #[tokio::test]
-async fn money_is_refunded_after_live_approval_was_withdrawn_and_by_a_usable_key_alone() {
+async fn money_is_given_back_after_live_approval_was_withdrawn_and_by_a_usable_key_alone() {
     let world = World::new().await;
     let caller = world.merchant_caller(Environment::Test).await;
     let (payment, _) = world.paid().await;

@@ -481,8 +481,8 @@ async fn no_start_is_repeated_for_a_reseller_whose_work_was_revoked() {
     let world = World::new().await;
     let caller = world.authorized().await;
     let payment = world.resell(&caller, "lost", CheckoutMode::Hosted).await;
-    world.provider.script("alpha", vec![Script::LostBefore; 3]);
-    world.provider.be_silent(true);
+    world.vendor.script("alpha", vec![Script::LostBefore; 3]);
+    world.vendor.be_silent(true);
     let lost = world
         .gateway
         .start(by_page(&payment, MethodId::Ideal))
@@ -492,7 +492,7 @@ async fn no_start_is_repeated_for_a_reseller_whose_work_was_revoked() {
         "{lost:?}"
     );
     world.delegate(caller.reseller.id, false).await;
-    let before = world.provider.starts().len();
+    let before = world.vendor.starts().len();
     for method in [MethodId::Ideal, MethodId::Paypal] {
         let again = world.gateway.start(by_page(&payment, method)).await;
         assert!(matches!(again, Err(StartError::Barred(_))), "{again:?}");
@@ -501,7 +501,7 @@ async fn no_start_is_repeated_for_a_reseller_whose_work_was_revoked() {
         world.later(1);
         world.gateway.do_what_is_due().await.unwrap();
     }
-    assert_eq!(world.provider.starts().len(), before);
+    assert_eq!(world.vendor.starts().len(), before);
     let aggregate = world.aggregate(payment.id).await;
     let open = aggregate.open_attempt().unwrap();
     assert_eq!(open.state(), AttemptState::Unknown);

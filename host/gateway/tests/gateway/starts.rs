@@ -31,7 +31,7 @@ async fn a_start_opens_an_attempt_and_starting_again_returns_the_same_address() 
     );
     let again = world.gateway.start(by_api(&payment)).await.unwrap();
     assert_eq!(again.redirect_url, first.redirect_url);
-    assert_eq!(world.provider.starts().len(), 1);
+    assert_eq!(world.vendor.starts().len(), 1);
     let decisions = world.store.history(payment.id).await.unwrap().unwrap();
     let said: Vec<_> = decisions
         .decisions
@@ -45,7 +45,7 @@ async fn a_start_opens_an_attempt_and_starting_again_returns_the_same_address() 
 #[tokio::test]
 async fn an_unavailable_provider_falls_back_to_the_next_and_the_payment_stays_pending() {
     let world = World::new().await;
-    world.provider.script("alpha", [Script::Unavailable]);
+    world.vendor.script("alpha", [Script::Unavailable]);
     let payment = world.direct().await;
     let started = world.gateway.start(by_api(&payment)).await.unwrap();
     assert_eq!(at(&started.attempt), "beta");
@@ -69,7 +69,7 @@ async fn nothing_new_is_routed_to_a_slot_that_is_switched_off_and_what_is_under_
         let (payment, attempt) = world.waiting().await;
         let later = world.request("later", CheckoutMode::Hosted);
         let later = world.made(later).await;
-        world.provider.switch(slot, false);
+        world.vendor.switch(slot, false);
         let refused = world.gateway.start(by_page(&later, MethodId::Ideal)).await;
         assert!(
             matches!(refused, Err(StartError::NotAvailable(_))),
@@ -83,13 +83,13 @@ async fn nothing_new_is_routed_to_a_slot_that_is_switched_off_and_what_is_under_
             matches!(refused, Err(CreateError::NotEligible(_))),
             "{slot}: {refused:?}"
         );
-        let report = world.provider.payer(attempt, ProviderStatus::Completed);
-        let requests = world
+        let report = world.vendor.payer(attempt, ProviderStatus::Completed);
+        let told = world
             .callback(Subject::Attempt(attempt), Some(report))
             .await;
-        assert_eq!(requests.status, 200, "{slot}");
+        assert_eq!(told.status, 200, "{slot}");
         world.becomes(payment, Status::Completed).await;
-        world.provider.switch(slot, true);
+        world.vendor.switch(slot, true);
         let started = world.gateway.start(by_page(&later, MethodId::Ideal)).await;
         assert!(started.is_ok(), "{slot}: {started:?}");
     }
@@ -103,7 +103,7 @@ async fn a_payment_is_under_way_by_a_method_until_it_is_paid() {
     let (payment, attempt) = world.waiting().await;
     assert_eq!(by(MethodId::Ideal).await.unwrap(), Some(payment));
     assert_eq!(by(MethodId::Paypal).await.unwrap(), None);
-    let report = world.provider.payer(attempt, ProviderStatus::Completed);
+    let report = world.vendor.payer(attempt, ProviderStatus::Completed);
     world
         .callback(Subject::Attempt(attempt), Some(report))
         .await;
@@ -114,8 +114,8 @@ async fn a_payment_is_under_way_by_a_method_until_it_is_paid() {
 #[tokio::test]
 async fn without_an_available_provider_the_payment_is_created_again() {
     let world = World::new().await;
-    world.provider.script("alpha", [Script::Unavailable]);
-    world.provider.script("beta", [Script::Unavailable]);
+    world.vendor.script("alpha", [Script::Unavailable]);
+    world.vendor.script("beta", [Script::Unavailable]);
     let payment = world.direct().await;
     let refused = world.gateway.start(by_api(&payment)).await;
     assert!(
@@ -128,13 +128,13 @@ async fn without_an_available_provider_the_payment_is_created_again() {
 }
 
 #[tokio::test]
-async fn a_decline_is_reported_and_not_passed_on_to_the_next_provider() {
+async fn a_decline_is_told_and_not_passed_on_to_the_next_provider() {
     let world = World::new().await;
-    world.provider.script("alpha", [Script::Declined]);
+    world.vendor.script("alpha", [Script::Declined]);
     let payment = world.direct().await;
     let refused = world.gateway.start(by_api(&payment)).await;
     assert!(matches!(refused, Err(StartError::Declined)), "{refused:?}");
-    assert_eq!(world.provider.starts().len(), 1);
+    assert_eq!(world.vendor.starts().len(), 1);
     assert_eq!(
         world.aggregate(payment.id).await.payment.status,
         Status::Created
@@ -144,13 +144,13 @@ async fn a_decline_is_reported_and_not_passed_on_to_the_next_provider() {
 #[tokio::test]
 async fn an_unknown_outcome_is_never_fallen_back_from_and_the_next_start_repeats_it() {
     let world = World::new().await;
-    world.provider.script("alpha", vec![Script::LostBefore; 3]);
-    world.provider.be_silent(true);
+    world.vendor.script("alpha", vec![Script::LostBefore; 3]);
+    world.vendor.be_silent(true);
     let payment = world.direct().await;
     let refused = world.gateway.start(by_api(&payment)).await;
-    let requests = Duration::from_secs(2);
+    let told = Duration::from_secs(2);
     assert!(
-        matches!(refused, Err(StartError::Unsettled { retry_after }) if retry_after == requests),
+        matches!(refused, Err(StartError::Unsettled { retry_after }) if retry_after == told),
         "{refused:?}"
     );
     let aggregate = world.aggregate(payment.id).await;
@@ -159,14 +159,14 @@ async fn an_unknown_outcome_is_never_fallen_back_from_and_the_next_start_repeats
         AttemptState::Unknown
     );
     // That the account cannot be used now says nothing about the earlier start.
-    world.provider.script("alpha", vec![Script::Unavailable; 3]);
+    world.vendor.script("alpha", vec![Script::Unavailable; 3]);
     let refused = world.gateway.start(by_api(&payment)).await;
     assert!(
         matches!(refused, Err(StartError::Unsettled { .. })),
         "{refused:?}"
     );
     let started = world.gateway.start(by_api(&payment)).await.unwrap();
-    let starts = world.provider.starts();
+    let starts = world.vendor.starts();
     assert!(
         starts
             .iter()
@@ -179,8 +179,8 @@ async fn a_payer_who_waits_has_the_payment_open_within_seconds_of_the_provider_s
     let world = World::new().await;
     // The provider is down for the start, which tries three times, and again after five seconds. Then it
     // recovers.
-    world.provider.script("alpha", vec![Script::LostBefore; 4]);
-    world.provider.be_silent(true);
+    world.vendor.script("alpha", vec![Script::LostBefore; 4]);
+    world.vendor.be_silent(true);
     let payment = world.hosted().await;
     let began = world.clock.now();
     let waits = world
@@ -199,16 +199,16 @@ async fn a_payer_who_waits_has_the_payment_open_within_seconds_of_the_provider_s
         assert!(world.clock.now().since(began) < Duration::from_secs(14));
     };
     assert_eq!(opened.state(), AttemptState::Open);
-    let starts = world.provider.starts();
-    assert_eq!((starts.len(), world.provider.entries()), (5, 1));
+    let starts = world.vendor.starts();
+    assert_eq!((starts.len(), world.vendor.entries()), (5, 1));
     assert!(starts.iter().all(|(_, id)| *id == opened.id));
 }
 
 #[tokio::test]
 async fn a_provider_that_is_back_after_the_repeats_is_noticed_by_the_first_question() {
     let world = World::new().await;
-    world.provider.script("alpha", vec![Script::LostBefore; 6]);
-    world.provider.be_silent(true);
+    world.vendor.script("alpha", vec![Script::LostBefore; 6]);
+    world.vendor.be_silent(true);
     let payment = world.hosted().await;
     let waits = world.gateway.start(by_page(&payment, MethodId::Ideal));
     assert!(matches!(waits.await, Err(StartError::Unsettled { .. })));
@@ -216,7 +216,7 @@ async fn a_provider_that_is_back_after_the_repeats_is_noticed_by_the_first_quest
     let opened = loop {
         world.later(1);
         let passed = world.clock.now().since(began);
-        world.provider.be_silent(passed < Duration::from_secs(40));
+        world.vendor.be_silent(passed < Duration::from_secs(40));
         world.gateway.do_what_is_due().await.unwrap();
         let aggregate = world.aggregate(payment.id).await;
         let open = aggregate.open_attempt().unwrap();
@@ -225,23 +225,23 @@ async fn a_provider_that_is_back_after_the_repeats_is_noticed_by_the_first_quest
         }
         assert!(passed < Duration::from_secs(75), "{open:?}");
     };
-    let starts = world.provider.starts();
-    assert_eq!((starts.len(), world.provider.entries()), (7, 1));
+    let starts = world.vendor.starts();
+    assert_eq!((starts.len(), world.vendor.entries()), (7, 1));
     assert!(starts.iter().all(|(_, id)| *id == opened.id));
 }
 
 #[tokio::test]
 async fn a_provider_that_stays_away_is_not_started_at_for_ever_and_nothing_else_opens() {
     let world = World::new().await;
-    world.provider.script("alpha", vec![Script::LostBefore; 50]);
-    world.provider.be_silent(true);
+    world.vendor.script("alpha", vec![Script::LostBefore; 50]);
+    world.vendor.be_silent(true);
     let payment = world.direct().await;
     assert!(world.gateway.start(by_api(&payment)).await.is_err());
     for _ in 0..60 {
         world.later(1);
         world.gateway.do_what_is_due().await.unwrap();
     }
-    let starts = world.provider.starts();
+    let starts = world.vendor.starts();
     assert_eq!(starts.len(), 3 + 3);
     assert!(starts.iter().all(|(at, _)| *at == account_id("alpha")));
     let aggregate = world.aggregate(payment.id).await;
@@ -252,12 +252,12 @@ async fn a_provider_that_stays_away_is_not_started_at_for_ever_and_nothing_else_
 #[tokio::test]
 async fn an_answer_lost_after_its_effect_is_repeated_and_makes_no_second_payment() {
     let world = World::new().await;
-    world.provider.script("alpha", [Script::LostAfter]);
+    world.vendor.script("alpha", [Script::LostAfter]);
     let payment = world.direct().await;
     let started = world.gateway.start(by_api(&payment)).await.unwrap();
     assert_eq!(started.aggregate.attempts.len(), 1);
     assert_eq!(
-        (world.provider.starts().len(), world.provider.entries()),
+        (world.vendor.starts().len(), world.vendor.entries()),
         (2, 1)
     );
 }
@@ -267,7 +267,7 @@ async fn two_starts_at_once_make_one_attempt() {
     let world = World::new().await;
     let go = Arc::new(Notify::new());
     world
-        .provider
+        .vendor
         .script("alpha", [Script::Slow(Arc::clone(&go))]);
     let payment = world.direct().await;
     let start = || {
@@ -275,12 +275,12 @@ async fn two_starts_at_once_make_one_attempt() {
         tokio::spawn(async move { gateway.start(start).await })
     };
     let (first, second) = (start(), start());
-    world.provider.reached(1).await;
+    world.vendor.reached(1).await;
     go.notify_one();
     let first = first.await.unwrap().unwrap();
     let second = second.await.unwrap().unwrap();
     assert_eq!(first.redirect_url, second.redirect_url);
-    assert_eq!(world.provider.starts().len(), 1);
+    assert_eq!(world.vendor.starts().len(), 1);
 }
 
 #[tokio::test]
@@ -290,12 +290,12 @@ async fn a_start_waits_for_one_in_another_process_and_then_says_come_back() {
     let world = World::with(config.clone(), Policy::default()).await;
     let go = Arc::new(Notify::new());
     world
-        .provider
+        .vendor
         .script("alpha", [Script::Slow(Arc::clone(&go))]);
     let payment = world.direct().await;
     let (gateway, start) = (world.gateway.clone(), by_api(&payment));
     let first = tokio::spawn(async move { gateway.start(start).await });
-    world.provider.reached(1).await;
+    world.vendor.reached(1).await;
     let second = world.second().await;
     second.configure(config).await.unwrap();
     let refused = second.start(by_api(&payment)).await;
@@ -314,12 +314,12 @@ async fn a_caller_who_hangs_up_does_not_end_the_start() {
     let world = World::new().await;
     let go = Arc::new(Notify::new());
     world
-        .provider
+        .vendor
         .script("alpha", [Script::Slow(Arc::clone(&go))]);
     let payment = world.direct().await;
     let (gateway, start) = (world.gateway.clone(), by_api(&payment));
     let caller = tokio::spawn(async move { gateway.start(start).await });
-    world.provider.reached(1).await;
+    world.vendor.reached(1).await;
     caller.abort();
     assert!(caller.await.unwrap_err().is_cancelled());
     go.notify_one();
@@ -334,32 +334,32 @@ fn a_process_that_dies_in_a_start_is_followed_by_one_that_repeats_the_same_attem
     let (dying, living) = (runtime(), runtime());
     let world = living.block_on(World::new());
     world
-        .provider
+        .vendor
         .script("alpha", [Script::Slow(Arc::new(Notify::new()))]);
     let payment = living.block_on(world.direct());
     let (gateway, start) = (world.gateway.clone(), by_api(&payment));
     dying.spawn(async move { gateway.start(start).await });
-    living.block_on(world.provider.reached(1));
+    living.block_on(world.vendor.reached(1));
     dying.shutdown_background();
     living.block_on(async {
         let second = world.second().await;
         world.later(60);
         second.do_what_is_due().await.unwrap();
         let started = second.start(by_api(&payment)).await.unwrap();
-        let starts = world.provider.starts();
+        let starts = world.vendor.starts();
         assert_eq!(starts.len(), 2);
         assert!(starts.iter().all(|(_, id)| *id == started.attempt.id));
-        assert_eq!(world.provider.entries(), 1);
+        assert_eq!(world.vendor.entries(), 1);
     });
 }
 
 #[tokio::test]
-async fn a_reference_of_another_attempt_is_not_trusted() {
+async fn a_reference_of_another_attempt_is_not_believed() {
     let world = World::new().await;
     let (_, first) = world.waiting().await;
     let taken = format!("ref-{first}");
     world
-        .provider
+        .vendor
         .script("alpha", vec![Script::Reference(taken); 3]);
     let request = world.request("other", CheckoutMode::Direct);
     let other = match world.gateway.create(request, None).await.unwrap() {
@@ -409,7 +409,7 @@ async fn choosing_a_provider_needs_the_policy_and_has_no_fallback() {
         matches!(refused, Err(StartError::NotAvailable(_))),
         "{refused:?}"
     );
-    world.provider.script("beta", [Script::Unavailable]);
+    world.vendor.script("beta", [Script::Unavailable]);
     let refused = world.gateway.start(named("beta")).await;
     assert!(
         matches!(refused, Err(StartError::NotAvailable(_))),
@@ -442,7 +442,7 @@ async fn a_hosted_a_finished_and_another_method_s_payment_are_conflicts() {
     );
     let started = world.gateway.start(by_api(&direct)).await.unwrap();
     let news = world
-        .provider
+        .vendor
         .payer(started.attempt.id, ProviderStatus::Completed);
     world
         .callback(Subject::Attempt(started.attempt.id), Some(news))
@@ -487,7 +487,7 @@ async fn an_account_that_is_switched_off_while_another_one_fails_gets_no_fallbac
     let world = World::new().await;
     let go = Arc::new(Notify::new());
     let slow = [Script::SlowlyUnavailable(Arc::clone(&go))];
-    world.provider.script("alpha", slow);
+    world.vendor.script("alpha", slow);
     let payment = world.direct().await;
     let gateway = world.gateway.clone();
     let start = by_api(&payment);
@@ -518,12 +518,12 @@ async fn an_account_that_lacks_what_its_module_needs_gets_no_new_attempt() {
     let payment = world.direct().await;
     let started = world.gateway.start(by_api(&payment)).await.unwrap();
     assert_eq!(at(&started.attempt), "alpha");
-    world.provider.need("profile");
+    world.vendor.need("profile");
     let request = world.request("order-2", CheckoutMode::Direct);
     let payment = world.made(request).await;
     let started = world.gateway.start(by_api(&payment)).await.unwrap();
     assert_eq!(at(&started.attempt), "beta");
-    world.provider.need("region");
+    world.vendor.need("region");
     let request = world.request("order-3", CheckoutMode::Direct);
     let refused = world.gateway.create(request, None).await;
     assert!(
@@ -544,7 +544,7 @@ async fn a_merchant_whose_provider_hangs_leaves_starts_of_others_alone() {
     let mut hanging = Vec::new();
     // The maximum of one merchant at one account in test.
     let slow = std::iter::repeat_n(Script::Slow(never), 8);
-    world.provider.script("alpha", slow);
+    world.vendor.script("alpha", slow);
     for number in 0..100 {
         let request = world.request(&format!("hangs-{number}"), CheckoutMode::Direct);
         let payment = world.made(request).await;
@@ -568,12 +568,12 @@ async fn a_merchant_whose_provider_hangs_leaves_starts_of_others_alone() {
 }
 
 #[tokio::test]
-async fn a_start_that_finds_no_permit_is_asked_to_come_back_and_uses_up_no_attempt() {
+async fn a_start_that_finds_no_permit_is_told_to_come_back_and_uses_up_no_attempt() {
     let world = World::new().await;
     let never = Arc::new(Notify::new());
     for account in ["alpha", "beta"] {
         let slow = std::iter::repeat_n(Script::Slow(Arc::clone(&never)), 24);
-        world.provider.script(account, slow);
+        world.vendor.script(account, slow);
     }
     let mut starts = tokio::task::JoinSet::new();
     for number in 0..30 {
@@ -600,8 +600,8 @@ async fn crowded(world: &World, account: &str) -> (Arc<Notify>, tokio::task::Joi
     const MOST: usize = 8;
     let go = Arc::new(Notify::new());
     let slow = std::iter::repeat_n(Script::Slow(Arc::clone(&go)), MOST);
-    world.provider.script(account, slow);
-    let before = world.provider.starts().len();
+    world.vendor.script(account, slow);
+    let before = world.vendor.starts().len();
     let mut starts = tokio::task::JoinSet::new();
     for number in 0..MOST {
         let request = world.request(&format!("hangs-{number}"), CheckoutMode::Direct);
@@ -612,7 +612,7 @@ async fn crowded(world: &World, account: &str) -> (Arc<Notify>, tokio::task::Joi
         let gateway = world.gateway.clone();
         starts.spawn(async move { gateway.start(start).await.map(drop).unwrap() });
     }
-    world.provider.reached(before + MOST).await;
+    world.vendor.reached(before + MOST).await;
     (go, starts)
 }
 
@@ -624,10 +624,10 @@ fn choosing() -> Policy {
 }
 
 #[tokio::test]
-async fn a_fallback_that_finds_no_permit_is_asked_to_come_back_and_opens_no_attempt() {
+async fn a_fallback_that_finds_no_permit_is_told_to_come_back_and_opens_no_attempt() {
     let world = World::with(settings(), choosing()).await;
     let (go, starts) = crowded(&world, "beta").await;
-    world.provider.script("alpha", [Script::Unavailable]);
+    world.vendor.script("alpha", [Script::Unavailable]);
     let payment = world.direct().await;
     let refused = world.gateway.start(by_api(&payment)).await;
     assert!(
@@ -646,7 +646,7 @@ async fn a_fallback_that_finds_no_permit_is_asked_to_come_back_and_opens_no_atte
 #[tokio::test]
 async fn answers_that_find_no_permit_are_not_used_up() {
     let world = World::with(settings(), choosing()).await;
-    world.provider.script("alpha", [Script::Ask]);
+    world.vendor.script("alpha", [Script::Ask]);
     let payment = world.direct().await;
     world.gateway.start(by_api(&payment)).await.unwrap();
     let (go, starts) = crowded(&world, "alpha").await;

@@ -154,15 +154,15 @@ async fn an_event_arrives_at_once_signed_over_exactly_its_bytes() {
     let only = EventFilter::only(&[EventType::PaymentPending]);
     let (endpoint, secret) = run.endpoint_for(&receiver, only).await;
     let (payment, _) = run.world.waiting().await;
-    let requests = receiver.wait_for_requests(1).await.remove(0);
-    assert_eq!(requests.line, "POST /hook?shop=1 HTTP/1.1");
-    assert_eq!(requests.header("content-type"), "application/json");
-    let timestamp: u64 = requests.header("x-service-timestamp").parse().unwrap();
-    assert_eq!(requests.header("x-service-timestamp").len(), 10);
-    let event = EventId::parse(requests.header("x-service-event-id")).unwrap();
-    let expected = sign(&secret, timestamp, event, &requests.body);
-    assert_eq!(requests.header("x-service-signature"), expected);
-    let body = String::from_utf8(requests.body).unwrap();
+    let heard = receiver.hears(1).await.remove(0);
+    assert_eq!(heard.line, "POST /hook?shop=1 HTTP/1.1");
+    assert_eq!(heard.header("content-type"), "application/json");
+    let timestamp: u64 = heard.header("x-service-timestamp").parse().unwrap();
+    assert_eq!(heard.header("x-service-timestamp").len(), 10);
+    let event = EventId::parse(heard.header("x-service-event-id")).unwrap();
+    let expected = sign(&secret, timestamp, event, &heard.body);
+    assert_eq!(heard.header("x-service-signature"), expected);
+    let body = String::from_utf8(heard.body).unwrap();
     for part in [
         format!("\"id\":\"{event}\""),
         "\"type\":\"payment.pending\"".into(),
@@ -198,21 +198,21 @@ async fn a_retry_sends_the_same_bytes_under_a_signature_of_its_own() {
     let again = failed.next_attempt_at.unwrap().since(failed.attempts[0].at);
     assert!((4500..9000).contains(&again.as_millis()), "{again:?}");
     run.later(10).await;
-    let requests = receiver.wait_for_requests(2).await;
-    assert_eq!(requests[0].body, requests[1].body);
-    let id_of = |at: usize| requests[at].header("x-service-event-id");
+    let heard = receiver.hears(2).await;
+    assert_eq!(heard[0].body, heard[1].body);
+    let id_of = |at: usize| heard[at].header("x-service-event-id");
     assert_eq!(id_of(0), id_of(1));
     let time = |at: usize| {
-        requests[at]
+        heard[at]
             .header("x-service-timestamp")
             .parse::<u64>()
             .unwrap()
     };
     assert!(time(1) >= time(0) + 5);
-    for (at, requests) in requests.iter().enumerate() {
-        let event = EventId::parse(requests.header("x-service-event-id")).unwrap();
-        let expected = sign(&secret, time(at), event, &requests.body);
-        assert_eq!(requests.header("x-service-signature"), expected);
+    for (at, heard) in heard.iter().enumerate() {
+        let event = EventId::parse(heard.header("x-service-event-id")).unwrap();
+        let expected = sign(&secret, time(at), event, &heard.body);
+        assert_eq!(heard.header("x-service-signature"), expected);
     }
     assert_eq!(run.delivery(id).await.status, DeliveryStatus::Delivered);
 }
@@ -240,7 +240,7 @@ async fn eight_attempts_exhaust_a_delivery_which_is_sent_again_when_asked_for() 
         (8, None)
     );
     run.later(72 * 3600).await;
-    assert_eq!(receiver.received().len(), 8);
+    assert_eq!(receiver.heard().len(), 8);
     receiver.reply(OK);
     let again = run.world.gateway.redeliver(id, audited()).await.unwrap();
     let arrived = run.attempts(again.id, 1).await;
@@ -248,8 +248,8 @@ async fn eight_attempts_exhaust_a_delivery_which_is_sent_again_when_asked_for() 
         (arrived.status, arrived.event),
         (DeliveryStatus::Delivered, exhausted.event)
     );
-    let requests = receiver.received();
-    assert_eq!(requests[8].body, requests[0].body);
+    let heard = receiver.heard();
+    assert_eq!(heard[8].body, heard[0].body);
     assert_eq!(run.delivery(id).await, exhausted);
     // It was queued again already, so nothing remains to recover.
     let recover = run
@@ -273,7 +273,7 @@ async fn a_receiver_that_asks_for_time_gets_it() {
         "{pause:?}"
     );
     run.later(7100).await;
-    assert_eq!(receiver.received().len(), 1);
+    assert_eq!(receiver.heard().len(), 1);
     run.later(110).await;
     assert_eq!(run.delivery(id).await.status, DeliveryStatus::Delivered);
 }
@@ -293,7 +293,7 @@ async fn the_third_410_within_an_hour_switches_the_endpoint_off_and_what_waits_i
     }
     let off = run.world.gateway.endpoint(endpoint.id).await.unwrap();
     run.later(3600).await;
-    assert_eq!(receiver.received().len(), 3);
+    assert_eq!(receiver.heard().len(), 3);
     assert_eq!(run.delivery(id).await.status, DeliveryStatus::Pending);
     let on = Endpoint {
         enabled: true,
@@ -335,7 +335,7 @@ async fn what_is_held_back_for_72_hours_is_exhausted_and_what_is_deleted_cancell
         (exhausted.status, exhausted.attempts.len()),
         (DeliveryStatus::Exhausted, 1)
     );
-    assert_eq!(receiver.received().len(), 2);
+    assert_eq!(receiver.heard().len(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -383,8 +383,8 @@ async fn a_revocation_withholds_from_a_reseller_what_waits_and_what_is_delivered
     let payment = world.resell(&caller, "a", CheckoutMode::Direct).await;
     let started = gateway.reseller_start(&caller, ideal(payment.id)).await;
     started.unwrap();
-    let requests = receiver.wait_for_requests(1).await.remove(0);
-    let body = String::from_utf8(requests.body).unwrap();
+    let heard = receiver.hears(1).await.remove(0);
+    let body = String::from_utf8(heard.body).unwrap();
     assert!(body.contains(&payment.id.to_string()), "{body}");
     let id = run.all().await[0].id;
     run.attempts(id, 1).await;
@@ -414,7 +414,7 @@ async fn a_revocation_withholds_from_a_reseller_what_waits_and_what_is_delivered
         let arrived = run.attempts(id, made).await;
         assert_eq!(arrived.status, DeliveryStatus::Delivered);
     }
-    assert_eq!(receiver.received().len(), 4);
+    assert_eq!(receiver.heard().len(), 4);
 }
 
 /// Another merchant in the same store.
@@ -487,8 +487,8 @@ async fn after_an_outage_what_waits_for_a_merchant_or_for_all_is_due_and_others_
         next: None,
     };
     assert_eq!(made.unwrap(), expected);
-    receivers[0].wait_for_requests(3).await;
-    assert_eq!(receivers[2].received().len(), 2, "another merchant's waits");
+    receivers[0].hears(3).await;
+    assert_eq!(receivers[2].heard().len(), 2, "another merchant's waits");
     receivers[2].reply(OK);
     let new = run.test(endpoints[2].id).await;
     assert_eq!(run.attempts(new, 1).await.status, DeliveryStatus::Delivered);
@@ -570,7 +570,7 @@ async fn what_waits_for_its_slot_is_not_sent_once_the_endpoint_is_disabled() {
     for _ in 0..30 {
         ids.push(run.test(endpoint.id).await);
     }
-    receiver.wait_for_requests(2).await;
+    receiver.hears(2).await;
     let off = Endpoint {
         enabled: false,
         ..endpoint.clone()
@@ -578,7 +578,7 @@ async fn what_waits_for_its_slot_is_not_sent_once_the_endpoint_is_disabled() {
     let gateway = &run.world.gateway;
     let changed = gateway.change_endpoint(endpoint, off, audited()).await;
     run.later(1).await;
-    let sent = receiver.received().len() - 1;
+    let sent = receiver.heard().len() - 1;
     assert!((1..=8).contains(&sent), "{sent}");
     let mut untried = Vec::new();
     for id in ids {
@@ -638,7 +638,7 @@ async fn a_redirect_is_not_followed() {
     assert_eq!(failed.attempts[0].status, Some(302));
     let said = failed.attempts[0].error.as_deref().unwrap();
     assert!(said.contains("redirects are not followed"), "{said}");
-    assert_eq!(receiver.received().len(), 1);
+    assert_eq!(receiver.heard().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -685,7 +685,7 @@ async fn ten_silent_endpoints_do_not_delay_another() {
             waiting.push(run.test(endpoint.id).await);
         }
     }
-    silent.wait_for_requests(10).await;
+    silent.hears(10).await;
     let healthy = Receiver::start([OK]).await;
     let (endpoint, _) = run.endpoint(&healthy).await;
     let mut ids = Vec::new();
@@ -719,23 +719,23 @@ async fn a_new_secret_signs_after_the_overlap_and_both_sign_for_the_libraries_un
     run.later(3601).await;
     let id = run.test(endpoint.id).await;
     run.attempts(id, 1).await;
-    let requests = receiver.received();
-    for (requests, secret) in requests.iter().zip([&old, &rotated.secret]) {
-        let time = requests.header("x-service-timestamp").parse().unwrap();
-        let event = EventId::parse(requests.header("x-service-event-id")).unwrap();
-        let expected = sign(secret, time, event, &requests.body);
-        assert_eq!(requests.header("x-service-signature"), expected);
-        assert_eq!(requests.header("webhook-id"), event.to_string());
-        assert_eq!(requests.header("webhook-timestamp"), time.to_string());
+    let heard = receiver.heard();
+    for (heard, secret) in heard.iter().zip([&old, &rotated.secret]) {
+        let time = heard.header("x-service-timestamp").parse().unwrap();
+        let event = EventId::parse(heard.header("x-service-event-id")).unwrap();
+        let expected = sign(secret, time, event, &heard.body);
+        assert_eq!(heard.header("x-service-signature"), expected);
+        assert_eq!(heard.header("webhook-id"), event.to_string());
+        assert_eq!(heard.header("webhook-timestamp"), time.to_string());
     }
-    for (requests, secrets) in requests
+    for (heard, secrets) in heard
         .iter()
         .zip([vec![&old, &rotated.secret], vec![&rotated.secret]])
     {
-        let time = requests.header("webhook-timestamp").parse().unwrap();
-        let event = EventId::parse(requests.header("webhook-id")).unwrap();
-        let expected = sign_standard(secrets.into_iter(), time, event, &requests.body);
-        assert_eq!(requests.header("webhook-signature"), expected);
+        let time = heard.header("webhook-timestamp").parse().unwrap();
+        let event = EventId::parse(heard.header("webhook-id")).unwrap();
+        let expected = sign_standard(secrets.into_iter(), time, event, &heard.body);
+        assert_eq!(heard.header("webhook-signature"), expected);
     }
     let over = Duration::from_secs(73 * 3600);
     let refused = gateway.rotate_endpoint(endpoint.id, over, audited()).await;
@@ -766,7 +766,7 @@ async fn what_failed_is_recovered_and_arrives() {
     };
     assert_eq!(recover().await.unwrap(), 3);
     assert_eq!(recover().await.unwrap(), 0);
-    receiver.wait_for_requests(27).await;
+    receiver.hears(27).await;
     for delivery in run.all().await {
         let delivery = run.attempts(delivery.id, 1).await;
         let expected = if failed.contains(&delivery.id) {
@@ -856,5 +856,5 @@ async fn an_address_that_became_ours_is_blocked_at_the_attempt() {
     let blocked = run.attempts(id, 1).await;
     let said = blocked.attempts[0].error.as_deref().unwrap();
     assert!(said.contains("this service's own"), "{said}");
-    assert_eq!(receiver.received(), []);
+    assert_eq!(receiver.heard(), []);
 }

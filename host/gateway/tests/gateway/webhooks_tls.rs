@@ -43,14 +43,14 @@ const H1: &[u8] = b"http/1.1";
 const H2: &[u8] = b"h2";
 
 /// A request as it arrived.
-struct ReceivedRequest {
+struct Heard {
     version: Version,
     target: String,
     headers: HeaderMap,
     body: Bytes,
 }
 
-impl ReceivedRequest {
+impl Heard {
     fn header(&self, name: &str) -> &str {
         let mut values = self.headers.get_all(name).iter();
         let value = values.next().unwrap().to_str().unwrap();
@@ -63,7 +63,7 @@ impl ReceivedRequest {
 struct Secured {
     address: SocketAddr,
     authority: CertificateDer<'static>,
-    received: Arc<Mutex<Vec<ReceivedRequest>>>,
+    heard: Arc<Mutex<Vec<Heard>>>,
     /// Number of the next requests that are answered 500.
     refuses: Arc<AtomicUsize>,
     connections: Arc<AtomicUsize>,
@@ -92,22 +92,22 @@ impl Secured {
         let secured = Self {
             address: listener.local_addr().unwrap(),
             authority: authority.der().clone(),
-            received: Arc::default(),
+            heard: Arc::default(),
             refuses: Arc::default(),
             connections: Arc::default(),
         };
-        let (requests, refuses) = (Arc::clone(&secured.received), Arc::clone(&secured.refuses));
+        let (heard, refuses) = (Arc::clone(&secured.heard), Arc::clone(&secured.refuses));
         let connections = Arc::clone(&secured.connections);
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let acceptor = acceptor.clone();
-                let (requests, refuses) = (Arc::clone(&requests), Arc::clone(&refuses));
+                let (heard, refuses) = (Arc::clone(&heard), Arc::clone(&refuses));
                 let connections = Arc::clone(&connections);
                 tokio::spawn(async move {
                     // A client that does not trust the certificate closes the connection.
                     if let Ok(stream) = acceptor.accept(stream).await {
                         connections.fetch_add(1, Ordering::SeqCst);
-                        serve(stream, requests, refuses).await;
+                        serve(stream, heard, refuses).await;
                     }
                 });
             }
@@ -210,10 +210,10 @@ async fn a_named_inner_host_gets_the_events_of_test_payments_alone() {
     for endpoint in [endpoint.id, other.id] {
         let blocked = run.attempts(run.test(endpoint).await, 1).await;
         let said = blocked.attempts[0].error.as_deref().unwrap();
-        assert!(said.contains("to a public address"), "{said}");
+        assert!(said.contains("no public address"), "{said}");
     }
     assert_eq!(dialled.load(Ordering::SeqCst), reached);
-    assert_eq!(server.received.lock().len(), 2);
+    assert_eq!(server.heard.lock().len(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -255,7 +255,7 @@ async fn a_named_inner_host_is_for_its_merchants_alone_and_what_it_answers_is_no
     let endpoint = of_other(NAME).await.unwrap().endpoint;
     let blocked = run.attempts(run.test(endpoint.id).await, 1).await;
     let said = blocked.attempts[0].error.as_deref().unwrap();
-    assert!(said.contains("to a public address"), "{said}");
+    assert!(said.contains("no public address"), "{said}");
     assert_eq!(dialled.load(Ordering::SeqCst), reached);
 }
 
@@ -290,16 +290,16 @@ async fn a_named_host_leads_to_private_networks_and_nowhere_else_inside() {
 /// Serves HTTP in the negotiated version.
 async fn serve(
     stream: TlsStream<TcpStream>,
-    requests: Arc<Mutex<Vec<ReceivedRequest>>>,
+    heard: Arc<Mutex<Vec<Heard>>>,
     refuses: Arc<AtomicUsize>,
 ) {
     let is_h2 = stream.get_ref().1.alpn_protocol() == Some(H2);
     let service = service_fn(move |request: Request<Incoming>| {
-        let (requests, refuses) = (Arc::clone(&requests), Arc::clone(&refuses));
+        let (heard, refuses) = (Arc::clone(&heard), Arc::clone(&refuses));
         async move {
             let (head, body) = request.into_parts();
             let body = body.collect().await.unwrap().to_bytes();
-            requests.lock().push(ReceivedRequest {
+            heard.lock().push(Heard {
                 version: head.version,
                 target: head.uri.path_and_query().unwrap().to_string(),
                 headers: head.headers,
@@ -346,9 +346,9 @@ async fn events_arrive_over_http_2_and_over_http_1_behind_tls() {
             assert_eq!(delivered.attempts[0].status, Some(200));
             assert_eq!(delivered.attempts[0].response.as_deref(), Some("ok"));
         }
-        let requests = server.received.lock();
-        assert_eq!(requests.len(), EVENTS);
-        for each in requests.iter() {
+        let heard = server.heard.lock();
+        assert_eq!(heard.len(), EVENTS);
+        for each in heard.iter() {
             assert_eq!((each.version, &*each.target), (version, "/hook?shop=1"));
             assert_eq!(each.header("content-type"), "application/json");
             let event = EventId::parse(each.header("x-service-event-id")).unwrap();
@@ -357,11 +357,11 @@ async fn events_arrive_over_http_2_and_over_http_1_behind_tls() {
             assert_eq!(each.header("x-service-signature"), expected);
         }
         let of_payment = format!("\"payment_id\":\"{payment}\"");
-        let of_payment = |each: &&ReceivedRequest| {
+        let of_payment = |each: &&Heard| {
             let body = String::from_utf8_lossy(&each.body);
             body.contains(&of_payment)
         };
-        assert_eq!(requests.iter().filter(of_payment).count(), 1);
+        assert_eq!(heard.iter().filter(of_payment).count(), 1);
         // Connections are reused, and carry concurrent requests if possible.
         let connections = server.connections.load(Ordering::SeqCst);
         // A connection that was idle for five seconds is not reused, which can happen on a slow machine.
@@ -384,9 +384,9 @@ async fn an_event_that_failed_over_http_2_comes_again_signed_anew() {
     run.later(10).await;
     let delivered = run.attempts(id, 2).await;
     assert_eq!(delivered.status, DeliveryStatus::Delivered);
-    let requests = server.received.lock();
-    let [first, second] = &requests[..] else {
-        panic!("{} requests", requests.len())
+    let heard = server.heard.lock();
+    let [first, second] = &heard[..] else {
+        panic!("{} requests", heard.len())
     };
     assert_eq!(first.body, second.body);
     let event = EventId::parse(first.header("x-service-event-id")).unwrap();
@@ -401,7 +401,7 @@ async fn an_event_that_failed_over_http_2_comes_again_signed_anew() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_receiver_whose_authority_nobody_trusts_gets_nothing() {
+async fn a_receiver_whose_authority_nobody_trusts_hears_nothing() {
     let server = Secured::speaking(&[H2, H1]).await;
     let client = server.client_that_trusts(Trust::Public);
     let run = Running::through(settings(), client).await;
@@ -412,5 +412,5 @@ async fn a_receiver_whose_authority_nobody_trusts_gets_nothing() {
     assert_eq!(failed.status, DeliveryStatus::Pending);
     let said = failed.attempts[0].error.as_deref().unwrap();
     assert!(said.contains("unknown authority"), "{said}");
-    assert!(server.received.lock().is_empty());
+    assert!(server.heard.lock().is_empty());
 }

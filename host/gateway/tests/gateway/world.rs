@@ -30,11 +30,11 @@ use kassette_http::{Client, Guard};
 use kassette_store::sled::{MasterKey, OpenOptions};
 use kassette_store::{About, NewMerchant, SledStore, Store};
 
-use crate::modules::{Scripted, ScriptedProvider};
+use crate::modules::{Scripted, Vendor};
 
 pub(crate) struct World {
     pub(crate) gateway: Gateway,
-    pub(crate) provider: Arc<ScriptedProvider>,
+    pub(crate) vendor: Arc<Vendor>,
     pub(crate) clock: Arc<AdjustableClock>,
     pub(crate) merchant: Merchant,
     pub(crate) store: Arc<dyn Store>,
@@ -129,10 +129,10 @@ impl World {
         };
         let new = NewMerchant { merchant };
         let made = store.create_merchant(new, audited(), clock.now()).await;
-        let provider = ScriptedProvider::new();
+        let vendor = Vendor::new();
         let world = Self {
-            gateway: gateway(&store, &provider, &clock, settings, client),
-            provider,
+            gateway: gateway(&store, &vendor, &clock, settings, client),
+            vendor,
             clock,
             merchant: made.unwrap(),
             store,
@@ -144,7 +144,7 @@ impl World {
 
     pub(crate) async fn second(&self) -> Gateway {
         let client = Client::new(Guard::default());
-        let second = gateway(&self.store, &self.provider, &self.clock, settings(), client);
+        let second = gateway(&self.store, &self.vendor, &self.clock, settings(), client);
         second.warm_up().await.unwrap();
         second
     }
@@ -224,8 +224,7 @@ impl World {
         about: Subject,
         report: Option<Report>,
     ) -> CallbackAnswer {
-        self.provider
-            .answer_callback(Ok(callback_reply(about, report)));
+        self.vendor.answer_callback(Ok(heard(about, report)));
         called_back(&self.gateway, account).await
     }
 
@@ -233,9 +232,9 @@ impl World {
     pub(crate) async fn unproved(&self, about: Subject, from: [u8; 4]) -> CallbackAnswer {
         let said = CallbackReply {
             proved: false,
-            ..callback_reply(about, None)
+            ..heard(about, None)
         };
-        self.provider.answer_callback(Ok(said));
+        self.vendor.answer_callback(Ok(said));
         let alpha = account_id("alpha");
         let incoming = incoming();
         let from = from.into();
@@ -269,12 +268,12 @@ impl World {
 
 fn gateway(
     store: &Arc<dyn Store>,
-    provider: &Arc<ScriptedProvider>,
+    vendor: &Arc<Vendor>,
     clock: &Arc<AdjustableClock>,
     settings: Settings,
     client: Client,
 ) -> Gateway {
-    let modules = Arc::new(Scripted(Arc::clone(provider)));
+    let modules = Arc::new(Scripted(Arc::clone(vendor)));
     let clock: Arc<dyn Clock> = clock.clone();
     Gateway::delivering_through(Arc::clone(store), modules, clock, settings, client)
 }
@@ -287,7 +286,7 @@ pub(crate) async fn called_back(gateway: &Gateway, account: &str) -> CallbackAns
     gateway.handle_callback(&account, judged, from).await
 }
 
-pub(crate) fn callback_reply(about: Subject, report: Option<Report>) -> CallbackReply {
+pub(crate) fn heard(about: Subject, report: Option<Report>) -> CallbackReply {
     CallbackReply {
         proved: true,
         notices: vec![Notice {

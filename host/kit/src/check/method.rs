@@ -160,7 +160,7 @@ fn order<'a>(
         let (first, second) = (ask(module, &question)?, ask(module, &turned)?);
         if eligible(&first) != eligible(&second) {
             return Err(format!(
-                "the routing depends on the order of the candidates, which has no meaning: break ties by id; question: {}",
+                "the routing hangs on the order of the candidates, which has no meaning: break ties by id; asked about {}",
                 words(&question)
             ));
         }
@@ -179,7 +179,7 @@ fn repeatable<'a>(
         for _ in 0..AGAIN {
             if ask(module, &question)? != first {
                 return Err(format!(
-                    "the same question got two different answers; question: {}",
+                    "the same question was answered in two ways; asked about {}",
                     words(&question)
                 ));
             }
@@ -200,7 +200,7 @@ fn absence<'a>(
         };
         if !finds(None)? {
             return Err(format!(
-                "a payer who only browses is refused in {currency}: without an amount no limit applies, and an unknown country or e-mail address is not a reason"
+                "a payer who only browses is refused in {currency}: without an amount no limit applies, and an unknown country or e-mail address is no reason"
             ));
         }
         // A scheme may have limits or accept only whole units, but must accept some ordinary amount.
@@ -210,11 +210,11 @@ fn absence<'a>(
         }
         if !taken {
             return Err(format!(
-                "no ordinary payment in {currency} finds a candidate that works: leave the currency out of `describe`, or do not refuse because of unknown data"
+                "no ordinary payment in {currency} finds a candidate that works: leave the currency out of `describe`, or refuse nothing for what is not known"
             ));
         }
     }
-    Ok("unknown data is not a reason to refuse".into())
+    Ok("what is not known is no reason to refuse".into())
 }
 
 /// Checks that the median call uses at most half of the CPU time limit, as a margin for slower machines.

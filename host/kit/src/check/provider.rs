@@ -1,4 +1,4 @@
-//! Checks of a provider module whose provider cannot be reached, and of callbacks from strangers.
+//! Checks of a provider module whose vendor cannot be reached, and of callbacks from strangers.
 
 use kassette_domain::id::RefundId;
 use kassette_domain::method::MethodId;
@@ -16,7 +16,7 @@ use crate::account::{account, attempt};
 use crate::harness::NOW;
 
 /// A host that does not exist. Nothing is sent there.
-const HOST: &str = "provider.invalid";
+const HOST: &str = "vendor.invalid";
 
 /// Runs all checks of a provider module.
 pub(super) fn checks(module: &ProviderModule) -> Vec<Check> {
@@ -82,7 +82,7 @@ fn ordinary(description: &ProviderDescription) -> AttemptFacts {
 }
 
 fn broke(error: &CallError) -> String {
-    format!("{error}, if the provider cannot be reached; return an error of the contract")
+    format!("{error}, where the vendor cannot be reached; answer with an error of the contract")
 }
 
 async fn start(
@@ -93,7 +93,7 @@ async fn start(
     match module.start(access, attempt).await.result {
         Ok(Started::Ask(_)) => Ok("asks the payer first".into()),
         Ok(Started::Open(_)) | Err(StartFailure::PageRefused { .. }) => {
-            Err("reports that the payment is open, although no request was sent".into())
+            Err("says that the payment is open, though no request was sent".into())
         }
         Err(StartFailure::Uncertain(_)) => Err(
             "is uncertain though nothing was sent: say `unavailable` for `not-sent`, so that the next provider is tried"
@@ -102,7 +102,7 @@ async fn start(
         Err(
             StartFailure::Unavailable(_) | StartFailure::NotActivated(_) | StartFailure::Declined(_),
         ) => {
-            Ok("opens no payment if nothing can be sent".into())
+            Ok("makes no payment where nothing can be sent".into())
         }
     }
 }
@@ -141,7 +141,7 @@ async fn callback(module: &ProviderModule, access: &AccountAccess) -> Result<Str
         }
     }
     let count = strangers.len();
-    Ok(format!("{count} forged callbacks, all refused"))
+    Ok(format!("{count} callbacks of strangers, none believed"))
 }
 
 async fn query(
@@ -160,12 +160,12 @@ async fn query(
                 .await;
             if let Ok(Report { status, .. }) = answer.map_err(|error| broke(&error))? {
                 return Err(format!(
-                    "reports {status:?} although no request was sent: a report must come from the provider"
+                    "reports {status:?} though no request was sent: a report is read from the vendor"
                 ));
             }
         }
     }
-    Ok("reports only data from the provider".into())
+    Ok("reports nothing that the vendor has not said".into())
 }
 
 async fn refunds(
@@ -179,14 +179,14 @@ async fn refunds(
     let foreign = |term: &&RefundTerms| !services.iter().any(|of| of.method == term.method);
     if let Some(term) = terms.iter().find(foreign) {
         return Err(format!(
-            "refunds payments by {}, which is not one of its methods",
+            "gives back payments by {}, which is not among its methods",
             term.method
         ));
     }
     let (paid, order) = refund(attempt);
     let claims = match module.refund(access, &paid, &order).await {
-        Ok(_) => Some("reports that money was refunded"),
-        Err(RefundFailure::Uncertain(_)) => Some("is uncertain whether money was refunded"),
+        Ok(_) => Some("says that money was given back"),
+        Err(RefundFailure::Uncertain(_)) => Some("is uncertain whether money was given back"),
         Err(RefundFailure::Unavailable(_) | RefundFailure::Refused(_)) => None,
     };
     if let Some(claims) = claims {
@@ -203,7 +203,7 @@ async fn refunds(
             let answer = module.query_refund(access, &paid, &order, purpose).await;
             if let Ok(_) | Err(QueryFailure::Absent) = answer.map_err(|error| broke(&error))? {
                 let does = match purpose {
-                    RefundQuery::Sync => "reports the outcome of a refund",
+                    RefundQuery::Sync => "knows what became of a refund",
                     RefundQuery::Cancel => "cancels a refund",
                 };
                 return Err(format!(
@@ -214,7 +214,7 @@ async fn refunds(
     }
     Ok(match terms.len() {
         0 => "gives no money back".into(),
-        count => format!("refunds payments by {count} methods"),
+        count => format!("gives back payments by {count} methods"),
     })
 }
 
@@ -244,10 +244,10 @@ fn refund(attempt: &AttemptFacts) -> (PaidFacts, RefundOrder) {
 async fn health(module: &ProviderModule, access: &AccountAccess) -> Result<String, String> {
     match module.health(access).await.map_err(|error| broke(&error))? {
         Condition::Operational => {
-            Err("reports that the provider works, although no request was sent".into())
+            Err("says that the vendor works, though no request was sent".into())
         }
         Condition::Degraded(_) | Condition::Down(_) => {
-            Ok("reports it if the provider cannot be reached".into())
+            Ok("says so where the vendor cannot be reached".into())
         }
     }
 }

@@ -11,12 +11,12 @@ use kassette_files::NewFile;
 /// Reason why a folder is not used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FolderError {
-    #[error("it is not a folder, or a link to one; remove it, and it is created again")]
+    #[error("it is no folder, or a link to one; remove it, and it is made anew")]
     NotAFolder,
-    #[error("it belongs to another user; remove it, and it is created again")]
+    #[error("it belongs to another user; remove it, and it is made anew")]
     Foreign,
     #[error(
-        "group or others may enter it (mode {0:03o}); check its content, then run chmod 700 on it or remove it"
+        "group or others may enter it (mode {0:03o}); look what is in it, then run chmod 700 on it or remove it"
     )]
     Shared(u32),
     #[error(transparent)]
@@ -90,7 +90,7 @@ impl Folder {
 
     /// Writes a file atomically.
     pub(super) fn write(&self, name: &str, head: &[u8], body: &[u8]) -> io::Result<()> {
-        let mut file = NewFile::create_next_to(&self.path.join(name), 0o600)?;
+        let mut file = NewFile::beside(&self.path.join(name), 0o600)?;
         file.write_all(head)?;
         file.write_all(body)?;
         file.replace().map(drop)

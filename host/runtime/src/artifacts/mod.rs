@@ -66,7 +66,7 @@ impl Artifacts {
                 .inspect_err(|error| {
                     tracing::warn!(
                         plugin.cache = %config.folder.display(),
-                        "compiled modules are not stored in {}: {error}", config.folder.display(),
+                        "compiled modules are not kept in {}: {error}", config.folder.display(),
                     );
                 })
                 .ok()?;
@@ -98,7 +98,7 @@ impl Artifacts {
         cache.folder.remove(&name);
         tracing::warn!(
             plugin.digest = short(digest),
-            "the compiled module {name} is not what this host wrote under its master key; it was removed and is compiled again",
+            "the compiled module {name} is not what this host wrote under its master key; it was removed and is compiled anew",
         );
         None
     }
@@ -113,7 +113,7 @@ impl Artifacts {
         {
             tracing::warn!(
                 plugin.digest = short(digest),
-                "the compiled module {} was not stored: {error}",
+                "the compiled module {} was not kept: {error}",
                 short(digest),
             );
         }

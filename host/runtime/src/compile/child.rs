@@ -99,7 +99,7 @@ impl CompilerChild {
     pub(super) fn compile(&self, bytes: &[u8]) -> Result<Vec<u8>, LoadError> {
         let limits = (self.limits)(bytes.len());
         let none = |error: io::Error| LoadError::NoCompiler(error.kind());
-        let mut child = match self.spare.take_child() {
+        let mut child = match self.spare.take() {
             Some(ready) => ready,
             None => self.command()().map_err(none)?,
         };
@@ -167,15 +167,15 @@ fn run_child(
         scope.spawn(move || {
             let _ = input.iter().try_for_each(|part| stdin.write_all(part));
         });
-        let (sender, receiver) = channel();
+        let (tell, told) = channel();
         scope.spawn(move || {
             let mut reply = Vec::new();
             let read = stdout
                 .take(MAX_CODE_BYTES + HEADER_BYTES as u64)
                 .read_to_end(&mut reply);
-            let _ = sender.send(read.map(|_| reply));
+            let _ = tell.send(read.map(|_| reply));
         });
-        let reply = match receiver.recv_timeout(timeout) {
+        let reply = match told.recv_timeout(timeout) {
             Ok(read) => Ok(read.map_or(ChildReply::Broken, ChildReply::parse)),
             Err(RecvTimeoutError::Timeout) => Err(TimedOut),
             Err(RecvTimeoutError::Disconnected) => Ok(ChildReply::Broken),
@@ -261,10 +261,10 @@ mod tests {
 
     #[test]
     fn the_child_gets_the_module_its_limits_and_no_environment() {
-        let compiled = compile(
+        let told = compile(
             r#"m=$(cat); t="$m $cpu $memory $HOME$KASSETTE_MASTER_KEY"; printf '\001\024\0\0\0\0\0\0\0%s' "$t""#,
         );
-        assert_eq!(compiled.unwrap(), b"module 7 1073741824 ");
+        assert_eq!(told.unwrap(), b"module 7 1073741824 ");
     }
 
     #[test]
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn how_a_child_died_shows_what_it_lacked() {
+    fn how_a_child_died_tells_what_it_lacked() {
         let cpu = Err(LoadError::CompileTime(Duration::from_secs(7)));
         assert_eq!(compile("kill -XCPU $$"), cpu);
         assert_eq!(compile("kill -KILL $$"), cpu);
@@ -314,7 +314,7 @@ mod tests {
         for _ in 0..3 {
             assert_eq!(waiting.compile(b"module").unwrap(), b"code");
         }
-        let mut first = waiting.spare.take_child().unwrap();
+        let mut first = waiting.spare.take().unwrap();
         let died = first.kill().and_then(|()| first.wait());
         assert!(died.is_ok());
         // A child that always ends before it gets a module.

@@ -29,14 +29,14 @@ impl Spare {
             let (give, taken) = sync_channel(0);
             let thread = thread::Builder::new().name("plugin-compilers".into());
             if let Err(error) = thread.spawn(move || serve(&start, &give)) {
-                tracing::warn!("no spare compiler process is ready: {error}");
+                tracing::warn!("no compiler is kept ready: {error}");
             }
             Mutex::new(taken)
         });
     }
 
     /// Returns a prepared child that is still running. `None` if there is none, or it has ended.
-    pub(super) fn take_child(&self) -> Option<Child> {
+    pub(super) fn take(&self) -> Option<Child> {
         let mut child = self.0.get()?.lock().recv().ok()?.0.take()?;
         // The kernel ends compilers first if memory runs out.
         match child.try_wait() {

@@ -35,14 +35,14 @@ fn load_file(watch: &mut FolderWatch) {
 }
 
 /// The message for one event of the system.
-fn message_for(kind: EventKind, path: &str) -> Option<FolderEvent> {
+fn told(kind: EventKind, path: &str) -> Option<FolderEvent> {
     let (sender, events) = sync_channel(8);
     on_event(Ok(Event::new(kind).add_path(path.into())), &sender);
     events.try_iter().next()
 }
 
 #[test]
-fn a_file_renamed_into_place_is_whole_however_that_is_reported() {
+fn a_file_renamed_into_place_is_whole_however_that_is_told() {
     let (sender, events) = sync_channel(8);
     let rename = |mode, paths: &[&str]| {
         let event = Event::new(EventKind::Modify(ModifyKind::Name(mode)));
@@ -69,7 +69,7 @@ fn a_file_renamed_into_place_is_whole_however_that_is_reported() {
 }
 
 #[test]
-fn where_events_were_lost_the_folder_is_checked() {
+fn where_events_were_lost_the_folder_is_looked_at() {
     let (sender, events) = sync_channel(4);
     on_event(Ok(Event::new(EventKind::Other)), &sender);
     assert!(events.try_recv().is_err());
@@ -99,7 +99,7 @@ fn only_files_named_like_slots_are_modules() {
 
 #[test]
 fn a_file_is_due_soon_after_it_was_closed_and_late_while_it_is_written() {
-    let due = |kind| match message_for(kind, "/p/method.ideal.wasm") {
+    let due = |kind| match told(kind, "/p/method.ideal.wasm") {
         Some(FolderEvent::Due(_, after)) => Some(after),
         _ => None,
     };
@@ -113,14 +113,14 @@ fn a_file_is_due_soon_after_it_was_closed_and_late_while_it_is_written() {
 }
 
 #[test]
-fn a_link_next_to_the_files_that_was_switched_is_reason_to_check() {
+fn a_link_beside_the_files_that_was_switched_is_reason_to_look() {
     let renamed = EventKind::Modify(ModifyKind::Name(RenameMode::To));
     assert!(matches!(
-        message_for(renamed, "/p/..data"),
+        told(renamed, "/p/..data"),
         Some(FolderEvent::Rescan)
     ));
     let written = EventKind::Modify(ModifyKind::Data(DataChange::Any));
-    assert!(message_for(written, "/p/notes.txt").is_none());
+    assert!(told(written, "/p/notes.txt").is_none());
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn writing_puts_a_file_off_and_being_replaced_again_does_not() {
 }
 
 #[test]
-fn without_events_a_file_is_taken_once_two_checks_find_it_the_same() {
+fn without_events_a_file_is_taken_once_two_looks_find_it_the_same() {
     let folder = tempfile::tempdir().unwrap();
     let mut watch = looking(folder.path());
     for part in ["a", "ab", "abc"] {

@@ -89,7 +89,7 @@ fn add(headers: &mut HeaderMap, name: &str, value: &str) -> Result<(), &'static 
     let mut value = HeaderValue::from_str(value).map_err(|_| "a secret does not fit a header")?;
     value.set_sensitive(true);
     if headers.insert(name, value).is_some() {
-        return Err("a header is set two times");
+        return Err("a header is given twice");
     }
     Ok(())
 }

@@ -108,7 +108,7 @@ impl ExchangeLog {
     }
 
     /// Answers a host call that uses a secret, from the record in a replay, and records it.
-    fn answer_and_record(
+    fn tell(
         &mut self,
         access: &AccountAccess,
         name: &str,
@@ -131,9 +131,9 @@ impl ExchangeLog {
                 }
             }
         };
-        let recorded = answer.clone();
+        let told = answer.clone();
         self.exchanges.push(HostCall::Secret { asked, answer });
-        recorded
+        told
     }
 }
 
@@ -159,7 +159,7 @@ impl SecretQuestion<'_> {
     ) -> Option<Vec<u8>> {
         match log {
             None => self.answer(access, name),
-            Some(log) => log.answer_and_record(access, name, self),
+            Some(log) => log.tell(access, name, self),
         }
     }
 }

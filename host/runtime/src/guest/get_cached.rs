@@ -26,10 +26,8 @@ impl CallState {
             body: vec![],
             keep: None,
         };
-        if let Some(recorded_form) = self.recorded_form(&request) {
-            return self
-                .cached_in_log(identity, request, life, recorded_form)
-                .await;
+        if let Some(as_kept) = self.as_kept(&request) {
+            return self.cached_in_log(identity, request, life, as_kept).await;
         }
         self.look_up(identity, request, life).await
     }
@@ -40,18 +38,18 @@ impl CallState {
         identity: &Identity,
         request: wit::Request,
         life: u32,
-        recorded_form: HttpRequest,
+        as_kept: HttpRequest,
     ) -> Result<wit::Response, wit::SendFailure> {
         if let Some(exchange_log) = self
             .exchange_log
             .as_mut()
             .filter(|exchange_log| exchange_log.is_replay())
         {
-            return exchange_log.play(&recorded_form);
+            return exchange_log.play(&as_kept);
         }
         let answer = self.look_up(identity, request, life).await;
         if let Some(exchange_log) = &mut self.exchange_log {
-            exchange_log.record(recorded_form, &answer);
+            exchange_log.record(as_kept, &answer);
         }
         answer
     }
@@ -95,8 +93,7 @@ impl CallState {
                 Ok(answer)
             }
             Lookup::Wait(_) | Lookup::TooSoon => Err(wit::SendFailure::NotSent(
-                "not cached, and only few requests a minute are sent for data that is not cached"
-                    .into(),
+                "not kept, and few requests a minute go out for what is not".into(),
             )),
         }
     }

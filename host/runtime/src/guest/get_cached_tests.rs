@@ -7,7 +7,7 @@ use super::*;
 use crate::access::AccountAccess;
 use crate::fixtures::access;
 
-const CERTIFICATE: &str = "https://api.provider.example/certs/1";
+const CERTIFICATE: &str = "https://api.vendor.example/certs/1";
 const HOUR: u32 = 3600;
 
 /// Access of a call that a stranger caused.
@@ -60,7 +60,7 @@ async fn one_request_a_minute_goes_out_for_a_stranger_whatever_it_asks_for() {
     assert_eq!(get(&mut bench, CERTIFICATE).await.unwrap().status, 404);
     for seconds in [0, 59] {
         later(&mut bench, seconds);
-        for url in [CERTIFICATE, "https://api.provider.example/certs/2"] {
+        for url in [CERTIFICATE, "https://api.vendor.example/certs/2"] {
             let answered = get(&mut bench, url).await;
             assert!(not_sent(&answered), "{url} after {seconds} s");
         }
@@ -155,9 +155,9 @@ async fn what_may_not_be_asked_for_uses_up_no_turn() {
     let mut bench = bench();
     for url in [
         "https://evil.example/certs/1",
-        "http://api.provider.example/certs/1",
-        "https://api.provider.example@evil.example/",
-        "https://api.provider.example/certs/1#fragment",
+        "http://api.vendor.example/certs/1",
+        "https://api.vendor.example@evil.example/",
+        "https://api.vendor.example/certs/1#fragment",
         "nonsense",
     ] {
         assert!(not_sent(&get(&mut bench, url).await), "{url}");

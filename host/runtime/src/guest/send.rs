@@ -52,25 +52,25 @@ impl CallState {
         identity: &Identity,
         request: wit::Request,
     ) -> Result<wit::Response, wit::SendFailure> {
-        let Some(recorded_form) = self.recorded_form(&request) else {
+        let Some(as_kept) = self.as_kept(&request) else {
             return self.send_out(identity, request).await;
         };
         let answer = match &mut self.exchange_log {
             Some(exchange_log) if exchange_log.is_replay() => {
-                let answer = exchange_log.play(&recorded_form);
+                let answer = exchange_log.play(&as_kept);
                 self.replayed(&request, &answer);
                 return answer;
             }
             _ => self.send_out(identity, request).await,
         };
         if let Some(exchange_log) = &mut self.exchange_log {
-            exchange_log.record(recorded_form, &answer);
+            exchange_log.record(as_kept, &answer);
         }
         answer
     }
 
     /// The recorded form of a request. `None` if calls are not recorded or replayed.
-    pub(super) fn recorded_form(&self, request: &wit::Request) -> Option<HttpRequest> {
+    pub(super) fn as_kept(&self, request: &wit::Request) -> Option<HttpRequest> {
         let exchange_log = self.exchange_log.as_ref();
         exchange_log.map(|_| exchange_log::http_request(&self.access.redactor(), request))
     }
@@ -222,7 +222,7 @@ impl CallState {
         let Some(value) = value.filter(|value| (1..=MAX_TOKEN_BYTES).contains(&value.len())) else {
             tracing::warn!(
                 plugin.slot = %identity.slot, plugin.token = keep.token,
-                "{} expected a token, but there is none", identity.slot,
+                "{} found no token where it expected one", identity.slot,
             );
             return;
         };
@@ -295,7 +295,7 @@ fn headers(given: &[(String, String)]) -> Result<HeaderMap, &'static str> {
         }
         let value = HeaderValue::from_str(value).map_err(|_| "a header's value is malformed")?;
         if headers.insert(name, value).is_some() {
-            return Err("a header is set two times");
+            return Err("a header is given twice");
         }
     }
     Ok(headers)

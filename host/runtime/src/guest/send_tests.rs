@@ -74,7 +74,7 @@ impl Bench {
         let script = Arc::new(Script::default());
         let clock = Arc::new(|| Time::from_secs(0));
         let host = Host::new(RuntimeConfig::new("/nowhere", clock), script.clone()).unwrap();
-        let slot = Slot::parse("provider.acme").unwrap();
+        let slot = Slot::parse("provider.vendor").unwrap();
         let limits = Limits::default().native;
         let identity = Identity {
             slot,
@@ -88,8 +88,8 @@ impl Bench {
             callback_failure_limit: Sampled::new("callback-failure", 1),
         };
         let description = ProviderDescription {
-            id: "acme".into(),
-            label: "Acme".into(),
+            id: "vendor".into(),
+            label: "Vendor".into(),
             version: "1".into(),
             services: vec![],
             settings: vec![],
@@ -129,7 +129,7 @@ fn request(verb: wit::Verb, url: &str) -> wit::Request {
     }
 }
 
-const API: &str = "https://api.provider.example/v1/payments";
+const API: &str = "https://api.vendor.example/v1/payments";
 
 pub(in crate::guest) fn with_key() -> AccountAccess {
     let mut access = access();
@@ -138,13 +138,13 @@ pub(in crate::guest) fn with_key() -> AccountAccess {
             "key",
             &["sk_live_9f8e7d6c", "sk_old_11112222"],
             Encoding::Text,
-            &["api.provider.example"],
+            &["api.vendor.example"],
         ),
         secret(
             "user",
             &["client-4711"],
             Encoding::Text,
-            &["login.provider.example"],
+            &["login.vendor.example"],
         ),
     ];
     access
@@ -204,7 +204,7 @@ async fn credentials_are_written_where_the_module_asks_and_nowhere_else() {
 #[tokio::test]
 async fn basic_credentials_join_two_secrets() {
     let mut access = with_key();
-    access.secrets[1].hosts = hosts(&["api.provider.example"]);
+    access.secrets[1].hosts = hosts(&["api.vendor.example"]);
     let mut bench = Bench::new(access);
     let basic = wit::Basic {
         user: "user".into(),
@@ -227,7 +227,7 @@ async fn basic_credentials_join_two_secrets() {
 async fn a_secret_is_not_sent_to_a_host_that_is_not_its_own() {
     let mut bench = Bench::new(with_key());
     for (name, url) in [
-        ("key", "https://login.provider.example/x"),
+        ("key", "https://login.vendor.example/x"),
         ("user", API),
         ("unknown", API),
         ("token", API),
@@ -247,10 +247,10 @@ async fn only_the_accounts_hosts_are_reached() {
     let mut bench = Bench::new(access());
     for url in [
         "https://evil.example/",
-        "https://api.provider.example.evil.example/",
-        "https://api.provider.example@evil.example/",
-        "http://api.provider.example/",
-        "https://api.provider.example:8443/",
+        "https://api.vendor.example.evil.example/",
+        "https://api.vendor.example@evil.example/",
+        "http://api.vendor.example/",
+        "https://api.vendor.example:8443/",
         "http://127.0.0.1:8080/",
         "https://localhost/",
         "nonsense",
@@ -321,7 +321,7 @@ async fn a_token_is_kept_by_the_host_and_hidden_from_the_module() {
     );
     // The token may be sent only to the hosts of the secret that requested it.
     let elsewhere = bench
-        .send(bearer("token", "https://login.provider.example/"))
+        .send(bearer("token", "https://login.vendor.example/"))
         .await;
     assert!(matches!(elsewhere, Err(wit::SendFailure::NotSent(_))));
     // Another call of the account can use the token until it expires.

@@ -44,8 +44,8 @@ impl LineBuffer {
     pub(super) fn write(&mut self, bytes: &[u8], mut say: impl FnMut(&str)) {
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
             let text = part.strip_suffix(b"\n").unwrap_or(part);
-            let free = LINE.saturating_sub(self.0.len());
-            self.0.extend(text.iter().take(free));
+            let room = LINE.saturating_sub(self.0.len());
+            self.0.extend(text.iter().take(room));
             if part.ends_with(b"\n") {
                 self.end(&mut say);
             }

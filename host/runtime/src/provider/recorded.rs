@@ -41,7 +41,7 @@ impl ProviderModule {
             return;
         };
         let (call, outcome) = said();
-        recorder.record(RecordedCall {
+        recorder.tell(RecordedCall {
             is_complete: !log.is_incomplete,
             failure: failed.clone(),
             conversation: Conversation {

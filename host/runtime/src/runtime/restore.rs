@@ -14,7 +14,7 @@ use crate::load;
 /// The active version continues the attempts.
 fn unloaded(slot: &Slot, digest: &Digest, refused: &LoadError) {
     tracing::warn!(plugin.slot = %slot, plugin.digest = short(digest),
-        "version {} of {slot}, which attempts under way need, is refused now: {refused}", short(digest));
+        "version {} of {slot}, which is kept for attempts under way, is refused now: {refused}", short(digest));
 }
 
 impl Runtime {
@@ -47,7 +47,7 @@ impl Runtime {
                 && let Ok(module) = self.load(slot, *digest, &bytes)
             {
                 let now = (self.config().clock)();
-                self.make_active(slot, module, &bytes, Cause::Restored, now);
+                self.make_active(slot, module, &bytes, Cause::Kept, now);
             }
         }
     }
@@ -82,7 +82,7 @@ impl Runtime {
                     "the plugin folder has no file of {slot} that works; the last good version serves",
                 );
                 let now = (self.config().clock)();
-                self.make_active(&slot, module, &bytes, Cause::Restored, now);
+                self.make_active(&slot, module, &bytes, Cause::Kept, now);
             }
         }
     }
@@ -94,7 +94,7 @@ impl Runtime {
         for (slot, digest) in runtime.slots.unloaded() {
             let Ok(bytes) = runtime.versions.get(&slot, &digest) else {
                 tracing::warn!(plugin.slot = %slot, plugin.digest = short(&digest),
-                    "the stored version {} of {slot} is missing", short(&digest));
+                    "version {} of {slot} is not where it was kept", short(&digest));
                 continue;
             };
             match load::load_precompiled(&runtime.host, &slot, digest, &bytes) {

@@ -57,7 +57,7 @@ impl Runtime {
         self.keep_trial(&slot, now)?;
         tracing::info!(
             plugin.slot = %slot, plugin.digest = short(&candidate.digest),
-            "{slot} tries {} next to the active version", short(&candidate.digest),
+            "{slot} tries {} beside the version that serves", short(&candidate.digest),
         );
         self.clean_cache();
         Ok(())
@@ -81,8 +81,8 @@ impl Runtime {
     }
 
     fn keep_trial(&self, slot: &Slot, now: Time) -> io::Result<()> {
-        let saved = self.versions.save(slot, &self.slots.history(slot));
-        saved.inspect_err(|_| self.slots.retire(slot, None, now))
+        let kept = self.versions.save(slot, &self.slots.history(slot));
+        kept.inspect_err(|_| self.slots.retire(slot, None, now))
     }
 
     /// Ends a trial: the candidate gets no new payments, but finishes the attempts that it started. `why` becomes
@@ -101,7 +101,7 @@ impl Runtime {
     /// # Errors No version is on trial, or it cannot be loaded any longer.
     pub fn prepare_candidate(&self, slot: &Slot) -> Result<Prepared, RollbackError> {
         let digest = self.candidate(slot).map(|candidate| candidate.digest);
-        self.prepare_stored(slot, digest.ok_or(RollbackError::Nothing)?, Cause::Promote)
+        self.prepare_kept(slot, digest.ok_or(RollbackError::Nothing)?, Cause::Promote)
     }
 
     /// Whether the slot is pinned: files in the plugin folder do not replace the active version.

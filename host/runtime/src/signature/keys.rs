@@ -25,7 +25,7 @@ const SECRET_FILE: usize = 1 + 2 * KEY;
 pub enum KeyError {
     /// The text is not the base64 of a public key file.
     #[error(
-        "is not a public key: write the line that `kassette plugin keygen` printed, which is the base64 of the public key's file"
+        "is no public key: write the line that `kassette plugin keygen` printed, which is the base64 of the public key's file"
     )]
     NotPublic,
     /// The bytes are not a secret key file.
@@ -33,7 +33,7 @@ pub enum KeyError {
     NotSecret,
     /// The text is not a slot pattern.
     #[error(
-        "is not a slot: write \"provider.stripe\", or the beginning of several slots followed by \"*\", such as \"method.*\""
+        "is no slot: write one as \"provider.stripe\", or the beginning of some with \"*\" at its end, as \"method.*\""
     )]
     NotSlots,
     /// The operating system gives no randomness.

@@ -38,17 +38,17 @@ pub struct SlotKey {
 pub enum SignatureError {
     /// The file does not start with a signature section.
     #[error(
-        "{0} accepts only signed modules, and the file has no signature in its first section; sign it with `kassette plugin sign` and a key that plugins.keys names for {0}"
+        "{0} takes signed modules alone, and the file has no signature in its first section; sign it with `kassette plugin sign` and a key that plugins.keys names for {0}"
     )]
     Unsigned(Slot),
     /// The signatures are for other content.
     #[error(
-        "the file differs from the signed one: it was changed or truncated afterwards; copy it again from the machine that signed it, or sign it with `kassette plugin sign`"
+        "the file is not what was signed: it was changed or cut off afterwards; fetch it anew from where it was signed, or sign it with `kassette plugin sign`"
     )]
     Altered,
     /// The signatures are from keys that are not configured.
     #[error(
-        "the file is not signed with a key that plugins.keys names for {0}; sign it with `kassette plugin sign` and one of them"
+        "the file is signed by none of the keys that plugins.keys names for {0}; sign it with `kassette plugin sign` and one of them"
     )]
     UnknownKey(Slot),
     /// The file is signed with a key for other slots.
@@ -62,10 +62,12 @@ pub enum SignatureError {
         pattern: SlotPattern,
     },
     /// The first section is named `signature` but is malformed.
-    #[error("the file's signature section cannot be read; sign the module as built")]
+    #[error(
+        "the file's signature section cannot be read; take the module as it was built, and sign that"
+    )]
     Unreadable,
     /// The file does not start like a component.
-    #[error("the file is not a component; `kassette plugin check` shows its kind")]
+    #[error("the file is not a component; `kassette plugin check` says what it is")]
     NotComponent,
 }
 

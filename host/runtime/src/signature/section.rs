@@ -88,7 +88,7 @@ impl<'a> Hashes<'a> {
     fn read(slice: &'a [u8]) -> Option<Self> {
         let mut bytes = Bytes(slice);
         let hashes = bytes.number().filter(|count| *count <= MOST_HASHES)?;
-        let hashes = bytes.read_bytes(hashes as usize * HASH)?.to_vec();
+        let hashes = bytes.take(hashes as usize * HASH)?.to_vec();
         let signatures = bytes.slices(MOST_SIGNATURES)?;
         bytes.0.is_empty().then_some(Self { hashes, signatures })
     }
@@ -108,7 +108,7 @@ impl<'a> Hashes<'a> {
 /// Parses the content of the section. `None` if it is malformed or exceeds a limit.
 pub(super) fn read(data: &[u8]) -> Option<Vec<Hashes<'_>>> {
     let mut bytes = Bytes(data);
-    (bytes.read_bytes(HEAD.len())? == HEAD).then_some(())?;
+    (bytes.take(HEAD.len())? == HEAD).then_some(())?;
     let lists = bytes.slices(MOST_HASHES)?.into_iter();
     bytes.0.is_empty().then_some(())?;
     let lists: Vec<_> = lists.map(Hashes::read).collect::<Option<_>>()?;
@@ -164,14 +164,14 @@ fn put_number(to: &mut Vec<u8>, mut number: usize) {
 struct Bytes<'a>(&'a [u8]);
 
 impl<'a> Bytes<'a> {
-    fn read_bytes(&mut self, count: usize) -> Option<&'a [u8]> {
+    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(count)?;
         self.0 = rest;
         Some(taken)
     }
 
     fn byte(&mut self) -> Option<u8> {
-        self.read_bytes(1)?.first().copied()
+        self.take(1)?.first().copied()
     }
 
     /// A number of 32 bits, in at most five bytes.
@@ -189,7 +189,7 @@ impl<'a> Bytes<'a> {
 
     fn slice(&mut self) -> Option<&'a [u8]> {
         let length = self.number()?;
-        self.read_bytes(length as usize)
+        self.take(length as usize)
     }
 
     /// As many slices as a count specifies, at most `most`.

@@ -107,7 +107,7 @@ pub(crate) fn verdicts(answer: Answer) -> Result<Result<Vec<Verdict>, RoutingRef
 
 fn verdict(verdict: wit::Verdict) -> Result<Verdict, CallError> {
     let id = AccountId::try_from(verdict.id)
-        .map_err(|_| CallError::BadReply("a verdict's id is not the id of a candidate"))?;
+        .map_err(|_| CallError::BadReply("a verdict's id is no candidate's"))?;
     let outcome = match verdict.outcome {
         Ok(reason) => Ok(bounds::within(
             reason,
@@ -146,8 +146,9 @@ pub(crate) fn description(
         id,
         label: bounds::label(method.label)?,
         version: bounds::version(method.version)?,
-        currencies: bounds::currencies(&method.currencies)?
-            .ok_or(CallError::BadReply("no currency can be used for invoices"))?,
+        currencies: bounds::currencies(&method.currencies)?.ok_or(CallError::BadReply(
+            "none of the currencies can be an invoice's",
+        ))?,
         translations: translations(method.translations)?,
         icon: icon(method.icon)?,
         settings: settings::specs(method.settings)?,
@@ -162,7 +163,7 @@ fn translations(said: Vec<wit::Translation>) -> Result<Vec<Translation>, CallErr
         let tags = |known: &Translation| known.language.eq_ignore_ascii_case(&language);
         if !bounds::is_language(&language) || known.iter().any(tags) {
             return bounds::bad_reply(
-                "a translation's language is not a BCP 47 tag, or is listed two times",
+                "a translation's language is no tag of BCP 47, or named twice",
             );
         }
         let note = translation
@@ -187,7 +188,7 @@ fn icon(shapes: Vec<wit::Shape>) -> Result<Vec<Shape>, CallError> {
     }
     let path = |data| {
         PathData::parse(data).ok_or(CallError::BadReply(
-            "a shape of the icon is not SVG path data",
+            "a shape of the icon is no data of an SVG path",
         ))
     };
     let shape = |shape| match shape {

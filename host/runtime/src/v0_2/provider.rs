@@ -329,49 +329,47 @@ pub(crate) fn report(report: wit::Report) -> Result<Report, CallError> {
     })
 }
 
-fn particulars(reported: wit::Particulars) -> Particulars {
+fn particulars(told: wit::Particulars) -> Particulars {
     // Problems in the details must not reject the report about the money.
     let mut unreadable = Vec::new();
     let ids = |ids: Vec<String>| ids.into_iter().filter_map(|id| reference(id).ok());
-    let fee = reported
-        .fee
-        .filter(|fee| bounds::is_currency(&fee.currency));
+    let fee = told.fee.filter(|fee| bounds::is_currency(&fee.currency));
     Particulars {
-        provider_status: word(reported.provider_status),
-        reason: word(reported.reason),
-        references: ids(reported.references).take(REFERENCES).collect(),
+        provider_status: word(told.provider_status),
+        reason: word(told.reason),
+        references: ids(told.references).take(REFERENCES).collect(),
         fee: fee.map(|fee| (Minor(fee.amount), fee.currency)),
-        authorised_at: reported.authorised_at.map(Time::from_millis),
-        captured_at: reported.captured_at.map(Time::from_millis),
-        capture_before: reported.capture_before.map(Time::from_millis),
-        instrument: word(reported.instrument).filter(|words| !names_a_card(words)),
+        authorised_at: told.authorised_at.map(Time::from_millis),
+        captured_at: told.captured_at.map(Time::from_millis),
+        capture_before: told.capture_before.map(Time::from_millis),
+        instrument: word(told.instrument).filter(|words| !names_a_card(words)),
         // Drop an unusable link.
-        provider_url: reported.provider_url.filter(|url| is_https(url)),
+        provider_url: told.provider_url.filter(|url| is_https(url)),
         captures: readable(
-            reported.captures,
+            told.captures,
             Funds::MOST,
             "capture",
             capture,
             &mut unreadable,
         ),
         refunds: readable(
-            reported.refunds,
+            told.refunds,
             Funds::MOST_REFUNDS,
             "refund",
             refund,
             &mut unreadable,
         ),
         disputes: readable(
-            reported.disputes,
+            told.disputes,
             Funds::MOST,
             "dispute",
             dispute,
             &mut unreadable,
         ),
-        fraud_warning: word(reported.fraud_warning),
+        fraud_warning: word(told.fraud_warning),
         unreadable: unreadable
             .iter()
-            .chain(&reported.unreadable)
+            .chain(&told.unreadable)
             .take(UNREADABLE)
             .map(|sentence| text::cut(sentence, DETAIL))
             .collect(),
@@ -388,12 +386,12 @@ fn readable<T, R>(
     unreadable: &mut Vec<String>,
 ) -> Vec<R> {
     let all = list.len();
-    let stored: Vec<R> = list.into_iter().filter_map(read).take(most).collect();
-    if stored.len() < all {
-        let left_out = all - stored.len();
+    let kept: Vec<R> = list.into_iter().filter_map(read).take(most).collect();
+    if kept.len() < all {
+        let left_out = all - kept.len();
         unreadable.push(format!("{kind} entries left out of the report: {left_out}"));
     }
-    stored
+    kept
 }
 
 /// Whether operators can be shown the URL as a link: https, no user information, at most [`PROVIDER_URL`] bytes.
@@ -405,12 +403,12 @@ fn is_https(address: &str) -> bool {
         })
 }
 
-fn capture(reported: wit::Capture) -> Option<ProviderCapture> {
+fn capture(told: wit::Capture) -> Option<ProviderCapture> {
     Some(ProviderCapture {
-        id: reference(reported.id).ok()?,
-        amount: Minor(reported.amount),
-        at: reported.at.map(Time::from_millis),
-        reversed: reported.reversed,
+        id: reference(told.id).ok()?,
+        amount: Minor(told.amount),
+        at: told.at.map(Time::from_millis),
+        reversed: told.reversed,
     })
 }
 
@@ -425,21 +423,21 @@ fn names_a_card(text: &str) -> bool {
     text.bytes().filter(u8::is_ascii_digit).count() >= LEAST_CARD_DIGITS
 }
 
-fn refund(reported: wit::Refund) -> Option<ProviderRefund> {
+fn refund(told: wit::Refund) -> Option<ProviderRefund> {
     Some(ProviderRefund {
-        id: reference(reported.id).ok()?,
+        id: reference(told.id).ok()?,
         // An id in another form belongs to another system that uses the account.
-        order: reported.order_id.and_then(|id| RefundId::parse(&id).ok()),
-        amount: Minor(reported.amount),
-        paid_out: paid_out(reported.paid_out, Minor(reported.amount)),
-        at: reported.at.map(Time::from_millis),
-        state: refund_state(reported.state),
+        order: told.order_id.and_then(|id| RefundId::parse(&id).ok()),
+        amount: Minor(told.amount),
+        paid_out: paid_out(told.paid_out, Minor(told.amount)),
+        at: told.at.map(Time::from_millis),
+        state: refund_state(told.state),
     })
 }
 
 /// Limits the amount paid out to the amount of the refund.
-pub(super) fn paid_out(reported: Option<u64>, amount: Minor) -> Option<Minor> {
-    reported.map(|out| Minor(out).min(amount))
+pub(super) fn paid_out(told: Option<u64>, amount: Minor) -> Option<Minor> {
+    told.map(|out| Minor(out).min(amount))
 }
 
 pub(super) fn refund_state(state: wit::RefundState) -> RefundState {
@@ -450,32 +448,32 @@ pub(super) fn refund_state(state: wit::RefundState) -> RefundState {
     }
 }
 
-fn dispute(reported: wit::Dispute) -> Option<Dispute> {
-    let lost = matches!(reported.state, wit::DisputeState::Lost);
+fn dispute(told: wit::Dispute) -> Option<Dispute> {
+    let lost = matches!(told.state, wit::DisputeState::Lost);
     // A lost dispute without a reported withdrawal counts with the disputed amount.
-    let withdrawn = if lost && reported.withdrawn == 0 {
-        reported.amount
+    let withdrawn = if lost && told.withdrawn == 0 {
+        told.amount
     } else {
-        reported.withdrawn
+        told.withdrawn
     };
     Some(Dispute {
-        id: reference(reported.id).ok()?,
-        kind: match reported.kind {
+        id: reference(told.id).ok()?,
+        kind: match told.kind {
             wit::DisputeKind::Inquiry => DisputeKind::Inquiry,
             wit::DisputeKind::Dispute => DisputeKind::Dispute,
         },
-        amount: Minor(reported.amount),
+        amount: Minor(told.amount),
         withdrawn: Minor(withdrawn),
-        ends_by_refund: reported.ends_by_refund,
-        listed_as_refund: reported.listed_as_refund,
-        at: reported.at.map(Time::from_millis),
-        state: match reported.state {
+        ends_by_refund: told.ends_by_refund,
+        listed_as_refund: told.listed_as_refund,
+        at: told.at.map(Time::from_millis),
+        state: match told.state {
             wit::DisputeState::Open => DisputeState::Open,
             wit::DisputeState::Won => DisputeState::Won,
             wit::DisputeState::Lost => DisputeState::Lost,
         },
-        reason: word(reported.reason),
-        respond_by: reported.respond_by.map(Time::from_millis),
+        reason: word(told.reason),
+        respond_by: told.respond_by.map(Time::from_millis),
     })
 }
 
@@ -570,7 +568,7 @@ fn notice(notice: wit::Notice) -> Option<Notice> {
     Some(Notice {
         about,
         reference: notice.reference.and_then(|text| reference(text).ok()),
-        report: notice.report.and_then(|reported| report(reported).ok()),
+        report: notice.report.and_then(|told| report(told).ok()),
     })
 }
 
@@ -635,7 +633,7 @@ mod tests {
     }
 
     fn withdrawn(state: wit::DisputeState, withdrawn: u64) -> Minor {
-        let reported = wit::Dispute {
+        let told = wit::Dispute {
             id: "dp_1".into(),
             kind: wit::DisputeKind::Dispute,
             amount: AMOUNT,
@@ -647,7 +645,7 @@ mod tests {
             reason: None,
             respond_by: None,
         };
-        dispute(reported).unwrap().withdrawn
+        dispute(told).unwrap().withdrawn
     }
 
     #[test]
@@ -665,19 +663,19 @@ mod tests {
     #[test]
     fn only_an_https_address_becomes_a_link_for_operators() {
         let link = |url: &str| {
-            let reported = wit::Particulars {
+            let told = wit::Particulars {
                 provider_url: Some(url.into()),
                 ..nothing()
             };
-            particulars(reported).provider_url
+            particulars(told).provider_url
         };
-        let page = "https://dashboard.provider.example/payments/pi_1?mode=test";
+        let page = "https://dashboard.vendor.example/payments/pi_1?mode=test";
         assert_eq!(link(page).as_deref(), Some(page));
         for dropped in [
-            "http://dashboard.provider.example/pi_1",
+            "http://dashboard.vendor.example/pi_1",
             "javascript:alert(1)",
-            "https://user@provider.example/",
-            "https://user:word@provider.example/",
+            "https://user@vendor.example/",
+            "https://user:word@vendor.example/",
             "/payments/pi_1",
             "",
             &format!("{page}{}", "x".repeat(PROVIDER_URL)),
@@ -688,18 +686,18 @@ mod tests {
 
     #[test]
     fn eight_sentences_about_unreadable_parts_are_kept() {
-        let reported = wit::Particulars {
+        let told = wit::Particulars {
             unreadable: vec!["x".repeat(DETAIL + 1); 2 * UNREADABLE],
             ..nothing()
         };
-        let stored = particulars(reported).unreadable;
-        assert_eq!(stored.len(), UNREADABLE);
-        assert!(stored.iter().all(|sentence| sentence.len() <= DETAIL));
+        let kept = particulars(told).unreadable;
+        assert_eq!(kept.len(), UNREADABLE);
+        assert!(kept.iter().all(|sentence| sentence.len() <= DETAIL));
     }
 
     #[test]
     fn captures_keep_their_id_amount_time_and_reversal() {
-        let reported = |captures| {
+        let told = |captures| {
             particulars(wit::Particulars {
                 captures,
                 ..nothing()
@@ -711,7 +709,7 @@ mod tests {
             at: Some(Time::from_millis(7)),
             reversed: true,
         };
-        assert_eq!(reported(vec![captured("ch_1")]).captures, [expected]);
+        assert_eq!(told(vec![captured("ch_1")]).captures, [expected]);
     }
 
     #[test]
@@ -726,17 +724,17 @@ mod tests {
             state: wit::RefundState::Succeeded,
         };
         let refunds: Vec<wit::Refund> = (0..Funds::MOST_REFUNDS + 3).map(refund).collect();
-        let reported = particulars(wit::Particulars {
+        let told = particulars(wit::Particulars {
             captures,
             refunds,
             unreadable: vec!["the fee cannot be read".into()],
             ..nothing()
         });
-        assert_eq!(reported.captures.len(), 2);
-        assert_eq!(reported.refunds.len(), Funds::MOST_REFUNDS);
-        assert_eq!(reported.refunds[0].id, "re_0");
+        assert_eq!(told.captures.len(), 2);
+        assert_eq!(told.refunds.len(), Funds::MOST_REFUNDS);
+        assert_eq!(told.refunds[0].id, "re_0");
         assert_eq!(
-            reported.unreadable,
+            told.unreadable,
             [
                 "capture entries left out of the report: 1",
                 "refund entries left out of the report: 3",

@@ -48,19 +48,19 @@ pub(crate) fn order(order: &RefundOrder, currency: &str) -> wit::Order {
 /// Converts the answer of `terms`, without methods that this host does not know.
 pub(crate) fn terms(answer: Vec<wit::Refundable>) -> Result<Vec<RefundTerms>, CallError> {
     let mut known: Vec<RefundTerms> = Vec::new();
-    for listed in at_most(answer, LISTED, "too many refundable methods")? {
-        let Some(method) = MethodId::parse(&listed.method) else {
+    for told in at_most(answer, LISTED, "too many refundable methods")? {
+        let Some(method) = MethodId::parse(&told.method) else {
             continue;
         };
         if known.iter().any(|known| known.method == method) {
-            return bad_reply("a refundable method is listed two times");
+            return bad_reply("a refundable method is named twice");
         }
         known.push(RefundTerms {
             method,
-            parts: listed.parts,
-            at_most: listed.at_most,
-            days: listed.days,
-            whole_units: at_most(listed.whole_units, LISTED, "too many currencies")?,
+            parts: told.parts,
+            at_most: told.at_most,
+            days: told.days,
+            whole_units: at_most(told.whole_units, LISTED, "too many currencies")?,
         });
     }
     Ok(known)

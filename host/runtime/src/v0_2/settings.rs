@@ -19,7 +19,7 @@ pub(super) fn specs(specs: Vec<wit::SettingSpec>) -> Result<Vec<SettingSpec>, Ca
     let mut known: Vec<SettingSpec> = Vec::with_capacity(specs.len());
     for spec in specs {
         if known.iter().any(|known| known.name == spec.name) {
-            return bad_reply("a setting is listed two times");
+            return bad_reply("a setting is named twice");
         }
         known.push(SettingSpec {
             name: name(spec.name)?,
@@ -47,10 +47,10 @@ fn form(form: wit::SettingForm) -> Result<SettingForm, CallError> {
         wit::SettingForm::Number((least, most)) => SettingForm::Number { least, most },
         wit::SettingForm::Amount => SettingForm::Amount,
         wit::SettingForm::Choice(words) if words.is_empty() => {
-            return bad_reply("a setting has no values to choose");
+            return bad_reply("a setting has no word to choose");
         }
         wit::SettingForm::Choice(words) => {
-            let words = at_most(words, LISTED, "a setting has too many values to choose")?;
+            let words = at_most(words, LISTED, "a setting has too many words to choose")?;
             SettingForm::Choice(words.iter().map(|word| text::cut(word, DETAIL)).collect())
         }
         wit::SettingForm::Accounts => SettingForm::Accounts,

@@ -1,7 +1,7 @@
 //! Hand-written guests, correct and hostile, and the setup to run them.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
-pub mod provider;
+pub mod vendor;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -214,7 +214,7 @@ pub fn provider_with(data: Data, start: &str, callback: &str, query: &str) -> Ve
     .build()
 }
 
-/// Description and function bodies of a hand-written provider with the id `acme`.
+/// Description and function bodies of a hand-written provider with the id `vendor`.
 pub struct Provider {
     pub data: Data,
     pub label: &'static str,
@@ -239,7 +239,7 @@ impl Default for Provider {
     fn default() -> Self {
         Self {
             data: Data::default(),
-            label: "Acme",
+            label: "Vendor",
             describe: String::new(),
             start: "unreachable".into(),
             callback: "unreachable".into(),
@@ -252,7 +252,7 @@ impl Default for Provider {
 impl Provider {
     pub fn build(mut self) -> Vec<u8> {
         let mut record = Vec::new();
-        for text in ["acme", self.label, "1.0.0"] {
+        for text in ["vendor", self.label, "1.0.0"] {
             record.extend(self.data.text(text));
         }
         record.extend([0; 32]);
@@ -435,10 +435,10 @@ pub fn context(candidates: &[&str]) -> Context {
 pub fn access(host: &str) -> AccountAccess {
     AccountAccess {
         account: AccountFacts {
-            id: AccountId::parse("acme-test").unwrap(),
+            id: AccountId::parse("vendor-test").unwrap(),
             environment: Environment::Live,
             now: NOW,
-            callback_url: "https://pay.example/callbacks/acme-test".into(),
+            callback_url: "https://pay.example/callbacks/vendor-test".into(),
             settings: vec![],
         },
         hosts: vec![host.parse().unwrap()],

@@ -86,9 +86,9 @@ struct Filter {
 impl Filter {
     fn parse(query: &mut Query) -> Result<Self, ApiError> {
         Ok(Self {
-            action: query.take_parameter("action"),
-            object: query.take_parameter("object"),
-            operator: query.take_parameter("operator"),
+            action: query.take("action"),
+            object: query.take("object"),
+            operator: query.take("operator"),
             since: query.read("since", instant, INSTANT)?,
             until: query.read("until", instant, INSTANT)?,
         })
@@ -146,52 +146,6 @@ impl Filter {
             cursor = next;
         }
     }
-}
-
-/// Nouns of the actions that change how payments are routed.
-const ROUTING: [&str; 5] = ["plugin", "provider", "merchant", "rates", "reseller"];
-/// Maximum number of changes on the overview.
-const MOST_CHANGES: usize = 12;
-
-/// The newest changes of modules, switches, merchants and rates in a period, oldest first, for the overview.
-pub(super) async fn changes(
-    state: &AdminState,
-    since: Time,
-    until: Time,
-) -> Result<Vec<Value>, ApiError> {
-    let filter = Filter {
-        action: None,
-        object: None,
-        operator: None,
-        since: Some(since),
-        until: Some(until),
-    };
-    let paging = Paging {
-        limit: AT_ONCE,
-        cursor: None,
-    };
-    let found = filter.find(state.gateway.store().as_ref(), paging).await;
-    let Listed::Page(page) = found.map_err(ApiError::from)? else {
-        return Ok(Vec::new());
-    };
-    let entries = page.items.iter().filter(|entry| {
-        let noun = entry.audited.action.split('.').next();
-        noun.is_some_and(|noun| ROUTING.contains(&noun))
-    });
-    let mut changes: Vec<Value> = entries.take(MOST_CHANGES).map(change).collect();
-    changes.reverse();
-    Ok(changes)
-}
-
-fn change(entry: &AuditEntry) -> Value {
-    json!({
-        "at": entry.at.rfc3339(),
-        "what": entry.audited.action,
-        "object": entry.audited.object,
-        "operator": entry.audited.operator,
-        "reason": entry.audited.reason,
-        "audit_id": entry.id,
-    })
 }
 
 /// The entries of an export.

@@ -73,7 +73,7 @@ fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
 pub(super) fn refuse_encoded(headers: &HeaderMap) -> Result<(), ApiError> {
     match headers.contains_key(CONTENT_ENCODING) {
         true => Err(ApiError::Malformed(
-            "Content-Encoding is not supported; send the body uncompressed".into(),
+            "Content-Encoding is not supported; send the body as it is".into(),
         )),
         false => Ok(()),
     }

@@ -1,15 +1,16 @@
 //! The appearance of a merchant's pages as JSON, and its logo as a file.
 
 use std::collections::BTreeSet;
+use std::io::Cursor;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use kassette_domain::brand::{Brand, Colour, Logo, Support};
+use kassette_domain::brand::{Brand, Colour, Logo, Support, TooLarge};
+use png::{Compression, Decoder, DecodingError, EncodingError, Limits, Transformations};
 use serde_json::json;
 use thiserror::Error;
 
 use crate::web::json::{Fields, Invalid, Value, Wrong, text};
-use crate::web::picture::{self, NotALogo};
 use crate::web::text::switch;
 
 /// Merges a brand into `old`: absent fields are unchanged, `null` resets a field (RFC 7396).
@@ -51,29 +52,56 @@ pub(super) fn view(brand: &Brand) -> serde_json::Value {
     })
 }
 
-/// Decodes a logo from base64.
-fn logo(text: &str) -> Result<Logo, NoLogo> {
-    let file = BASE64_STANDARD
-        .decode(text)
-        .map_err(|_| NoLogo::NotBase64)?;
-    Ok(picture::logo(file)?)
-}
-
 /// Reason why a text is not a logo.
 #[derive(Debug, Error)]
 enum NoLogo {
     #[error("must be a PNG file in base64 (RFC 4648, 4)")]
     NotBase64,
+    #[error("must be a PNG file: {0}")]
+    NotPng(#[from] DecodingError),
+    #[error("must be at most {side} pixels high and wide", side = Logo::SIDE)]
+    TooManyPixels,
     #[error(transparent)]
-    NotALogo(#[from] NotALogo),
+    TooLarge(#[from] TooLarge),
+    #[error("cannot be written as a PNG file: {0}")]
+    NotWritten(#[from] EncodingError),
+}
+
+/// Decodes a base64 PNG file and encodes its first picture again, so that only pixels reach a payer's browser.
+fn logo(text: &str) -> Result<Logo, NoLogo> {
+    /// Maximum memory for decoding, in bytes.
+    const MEMORY: usize = 4 << 20;
+    let file = BASE64_STANDARD
+        .decode(text)
+        .map_err(|_| NoLogo::NotBase64)?;
+    let mut decoder = Decoder::new_with_limits(Cursor::new(file), Limits { bytes: MEMORY });
+    decoder.set_transformations(Transformations::STRIP_16);
+    let mut reader = decoder.read_info()?;
+    let (width, height) = reader.info().size();
+    if width.max(height) > Logo::SIDE {
+        return Err(NoLogo::TooManyPixels);
+    }
+    let size = reader.output_buffer_size().ok_or(NoLogo::TooManyPixels)?;
+    let mut pixels = vec![0; size];
+    let frame = reader.next_frame(&mut pixels)?;
+    pixels.truncate(frame.buffer_size());
+    let mut written = Vec::new();
+    let mut encoder = png::Encoder::new(&mut written, frame.width, frame.height);
+    encoder.set_color(frame.color_type);
+    encoder.set_depth(frame.bit_depth);
+    encoder.set_compression(Compression::High);
+    if let Some(palette) = &reader.info().palette {
+        encoder.set_palette(palette.clone());
+    }
+    if let Some(transparency) = &reader.info().trns {
+        encoder.set_trns(transparency.clone());
+    }
+    encoder.write_header()?.write_image_data(&pixels)?;
+    Ok(written.try_into()?)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::io::Cursor;
-
-    use png::{Decoder, Transformations};
-
     use super::*;
     use crate::web::json::parse;
     use sha2::{Digest as _, Sha256};
@@ -110,16 +138,11 @@ mod tests {
         let mut trailing = original.clone();
         trailing.extend(b"<html>");
         for given in [original, trailing] {
-            let stored = logo(&base64(&given)).unwrap();
+            let kept = logo(&base64(&given)).unwrap();
             for hidden in [&b"<script>"[..], b"<html>", b"tEXt"] {
-                assert!(
-                    !stored
-                        .png()
-                        .windows(hidden.len())
-                        .any(|part| part == hidden)
-                );
+                assert!(!kept.png().windows(hidden.len()).any(|part| part == hidden));
             }
-            let mut decoder = Decoder::new(Cursor::new(stored.png().to_vec()));
+            let mut decoder = Decoder::new(Cursor::new(kept.png().to_vec()));
             decoder.set_transformations(Transformations::normalize_to_color8());
             let mut reader = decoder.read_info().unwrap();
             let mut pixels = vec![0; reader.output_buffer_size().unwrap()];

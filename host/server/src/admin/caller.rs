@@ -15,11 +15,6 @@ use crate::web::budget::Reservation;
 use crate::web::code::Code;
 use crate::web::marks::Credential;
 
-/// Extension of a request that the console makes within the process, as the operator who is signed in.
-/// Requests from the network cannot have it.
-#[derive(Clone)]
-pub(crate) struct SignedIn(pub(crate) Operator);
-
 /// An authenticated operator, with the attribution from the request's headers.
 pub(super) struct Caller {
     pub(super) operator: Operator,
@@ -35,10 +30,9 @@ pub(super) struct Admin(pub(super) Caller);
 
 impl Caller {
     async fn read(parts: &Parts, state: &AdminState, least: Role) -> Result<Self, ApiError> {
-        let operator = match (parts.extensions.get(), token(parts)) {
-            (Some(SignedIn(operator)), _) => Ok(operator.clone()),
-            (None, Some(presented)) => state.gateway.operator(presented).await,
-            (None, None) => Err(AuthError::Refused),
+        let operator = match token(parts) {
+            Some(presented) => state.gateway.operator(presented).await,
+            None => Err(AuthError::Refused),
         };
         let operator = operator.map_err(ApiError::from)?;
         let shown = Credential::Operator(operator.id);

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use kassette_domain::text::is_bidi_control;
 
 /// Appends a line.
-pub(crate) fn line<'a>(text: &mut String, fields: impl IntoIterator<Item = &'a str>) {
+pub(super) fn line<'a>(text: &mut String, fields: impl IntoIterator<Item = &'a str>) {
     let mut separator = "";
     for field in fields {
         text.push_str(separator);

@@ -134,11 +134,11 @@ pub(super) async fn books(
     RawQuery(query): RawQuery,
 ) -> Result<Json<Value>, ApiError> {
     let mut query = Query::parse(query.as_deref())?;
-    let provider = query.take_parameter("provider_id");
+    let provider = query.take("provider_id");
     let page = |text: &str| text.parse().ok().filter(|n| (1..=MOST_ENTRIES).contains(n));
     let limit: Option<usize> = query.read("limit", page, "must be between 1 and 50000")?;
     let place = |text: &str| text.parse().ok();
-    let cursor: Option<usize> = query.read("cursor", place, "is not a next_cursor of this list")?;
+    let cursor: Option<usize> = query.read("cursor", place, "is no next_cursor of this list")?;
     query.finish()?;
     if limit.is_some() && provider.is_none() {
         // Positions of one account shift when another account gets entries.

@@ -20,7 +20,7 @@ pub(super) async fn show(
 ) -> Result<Json<Value>, ApiError> {
     let mut query = Query::parse(query.as_deref())?;
     let required = |name| ApiError::invalid(name, "is required");
-    let merchant = query.take_parameter("merchant_id");
+    let merchant = query.take("merchant_id");
     let merchant = merchant.ok_or_else(|| required("merchant_id"))?;
     let world = query.read(
         "environment",

@@ -197,7 +197,7 @@ fn lines(text: &mut String, format: Format, aggregate: &PaymentAggregate, all: b
 /// Completed and possible movements of an attempt. The sum of captures, less refunds and disputes, is the
 /// attempt's net amount.
 fn movements(attempt: &Attempt) -> Vec<Movement<'_>> {
-    let particulars = &attempt.particulars;
+    let told = &attempt.particulars;
     let captures = attempt.funds.captures.iter().enumerate();
     let captures = captures.map(|(i, capture)| Movement {
         kind: "capture",
@@ -208,11 +208,11 @@ fn movements(attempt: &Attempt) -> Vec<Movement<'_>> {
         },
         at: capture
             .at
-            .or(particulars.captured_at)
-            .unwrap_or_else(|| last_report_at(attempt)),
+            .or(told.captured_at)
+            .unwrap_or_else(|| heard(attempt)),
         amount: moved(capture.amount, !capture.reversed),
         full: capture.amount,
-        fee: particulars.fee.as_ref().filter(|_| i == 0),
+        fee: told.fee.as_ref().filter(|_| i == 0),
         id: capture.reference.as_deref().unwrap_or_default(),
         refund: None,
     });
@@ -243,8 +243,8 @@ fn movements(attempt: &Attempt) -> Vec<Movement<'_>> {
 }
 
 /// Time of the provider's last report.
-fn last_report_at(attempt: &Attempt) -> Time {
-    let facts = attempt.provider_facts.as_ref();
+fn heard(attempt: &Attempt) -> Time {
+    let facts = attempt.vendor.as_ref();
     facts.map_or(attempt.opened_at, |facts| facts.at)
 }
 

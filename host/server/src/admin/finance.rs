@@ -71,9 +71,9 @@ pub(super) async fn movements(
         payment: query.read(
             "payment_id",
             |text| PaymentId::parse(text).ok(),
-            "is not a payment's id",
+            "is no payment's id",
         )?,
-        kind: query.read("kind", MovementKind::parse, "is not a kind of movement")?,
+        kind: query.read("kind", MovementKind::parse, "is no kind of movement")?,
         since: query.read("since", instant, INSTANT)?,
         until: query.read("until", instant, INSTANT)?,
         ..whose(&mut query)?
@@ -128,7 +128,7 @@ fn whose(query: &mut Query) -> Result<MovementFilter, ApiError> {
         account: query.read(
             "provider_id",
             |text| AccountId::parse(text).ok(),
-            "is not the id of a provider account",
+            "is no id of a provider account",
         )?,
         ..MovementFilter::default()
     })
@@ -153,7 +153,7 @@ impl Days {
         let from = from.ok_or_else(|| missing("from"))?;
         let to = query.read("to", date, wrong)?;
         let to = to.ok_or_else(|| missing("to"))?;
-        let zone = query.read("zone", zone, "is not a time zone that this server knows")?;
+        let zone = query.read("zone", zone, "is no time zone that this server knows")?;
         let zone = zone.unwrap_or(TimeZone::UTC);
         let mut days = Self {
             dates: Vec::new(),
@@ -185,7 +185,7 @@ impl Days {
 
 /// Start of a day.
 fn begin(day: Date, zone: &TimeZone) -> Result<Time, ApiError> {
-    let wrong = || ApiError::invalid("from", "is too far in the past or the future");
+    let wrong = || ApiError::invalid("from", "is outside of what can be shown");
     let begin = day.to_zoned(zone.clone()).map_err(|_| wrong())?;
     let millis = begin.timestamp().as_millisecond();
     u64::try_from(millis)

@@ -16,7 +16,7 @@ use kassette_domain::payment::Payment;
 use kassette_domain::time::Time;
 use kassette_gateway::refunds::given_refunds;
 use kassette_store::{
-    Fault, FoundId, IdPrefix, Listed, MAX_FOUND, Paging, PaymentFilter, SearchKey,
+    About, Fault, FoundId, IdPrefix, Listed, MAX_FOUND, Paging, PaymentFilter, SearchKey,
 };
 use serde_json::{Value, json};
 
@@ -49,12 +49,6 @@ impl Within {
             && self.until.is_none_or(|until| made < until)
     }
 
-    fn environments(self) -> Vec<Environment> {
-        let all = [Environment::Test, Environment::Live].into_iter();
-        let included = |each: &Environment| self.environment.is_none_or(|only| only == *each);
-        all.filter(included).collect()
-    }
-
     fn filter(self) -> PaymentFilter {
         PaymentFilter {
             environment: self.environment,
@@ -72,7 +66,7 @@ pub(super) async fn find(
     RawQuery(query): RawQuery,
 ) -> Result<Json<Value>, ApiError> {
     let mut query = Query::parse(query.as_deref())?;
-    let text = query.take_parameter("q").unwrap_or_default();
+    let text = query.take("q").unwrap_or_default();
     let text = text.trim();
     if text.is_empty() || text.len() > LONGEST {
         let why = "must be the text to find, of at most 512 bytes";
@@ -93,18 +87,15 @@ pub(super) async fn find(
 }
 
 async fn search(state: &AdminState, text: &str, within: Within) -> Result<Vec<Value>, Fault> {
-    let (store, mut found) = (state.gateway.store(), Found::default());
-    let by_key = |found_by, key: SearchKey| {
-        // A key with an environment finds no payment of the other one.
-        let filter = match key {
-            SearchKey::ClientRef(_) => within.filter(),
-            _ => PaymentFilter {
-                environment: None,
+    let mut found = Found::default();
+    let by_key = |found_by, key| {
+        (
+            found_by,
+            PaymentFilter {
+                search: Some(key),
                 ..within.filter()
             },
-        };
-        let search = Some(key);
-        (found_by, PaymentFilter { search, ..filter })
+        )
     };
     let mut filters = vec![
         (
@@ -116,14 +107,11 @@ async fn search(state: &AdminState, text: &str, within: Within) -> Result<Vec<Va
         ),
         by_key("client_ref", SearchKey::ClientRef(text.to_owned())),
     ];
-    let (due, email) = (amount(text), Email::parse(text).ok());
-    let digits = text.len() == 4 && text.bytes().all(|byte| byte.is_ascii_digit());
-    for environment in within.environments() {
-        let email = email.clone();
-        filters.extend(due.map(|due| by_key("amount", SearchKey::Amount(environment, due))));
-        filters.extend(email.map(|email| by_key("email", SearchKey::Email(environment, email))));
-        let digits = digits.then(|| SearchKey::LastFour(environment, text.to_owned()));
-        filters.extend(digits.map(|digits| by_key("last_four", digits)));
+    filters.extend(amount(text).map(|due| by_key("amount", SearchKey::Amount(due))));
+    let email = Email::parse(text).ok();
+    filters.extend(email.map(|email| by_key("email", SearchKey::Email(email))));
+    if text.len() == 4 && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        filters.push(by_key("last_four", SearchKey::LastFour(text.to_owned())));
     }
     let searches = filters.into_iter().map(async |(found_by, filter)| {
         let payments = newest(state, filter).await?;
@@ -140,18 +128,17 @@ async fn search(state: &AdminState, text: &str, within: Within) -> Result<Vec<Va
         };
         let found = futures_util::try_join!(newest(state, by_reference), newest(state, by_dispute));
         let (references, disputes) = found?;
-        let ids = |payments: Vec<Payment>| payments.iter().map(|payment| payment.id).collect();
-        let of_references = store.aggregates(ids(references));
-        let of_disputes = store.aggregates(ids(disputes));
+        let of_references = aggregates(state, references.iter().map(|payment| payment.id));
+        let of_disputes = aggregates(state, disputes.iter().map(|payment| payment.id));
         futures_util::try_join!(of_references, of_disputes)
     };
     let ids = async {
         match IdPrefix::parse(text) {
             None => Ok((Vec::new(), Vec::new())),
             Some(prefix) => {
-                let ids = store.find_ids(prefix).await?;
+                let ids = state.gateway.store().find_ids(prefix).await?;
                 let known = ids.iter().map(FoundId::payment).collect::<HashSet<_>>();
-                let known = store.aggregates(known.into_iter().collect()).await?;
+                let known = aggregates(state, known.into_iter()).await?;
                 Ok::<_, Fault>((ids, known))
             }
         }
@@ -209,6 +196,21 @@ async fn newest(state: &AdminState, filter: PaymentFilter) -> Result<Vec<Payment
         }
     }
     Ok(payments)
+}
+
+/// Payments with their attempts. Omits those that are missing or cannot be read.
+async fn aggregates(
+    state: &AdminState,
+    ids: impl Iterator<Item = PaymentId>,
+) -> Result<Vec<PaymentAggregate>, Fault> {
+    let loaded =
+        ids.map(
+            async |id| match state.gateway.store().aggregate(About::Payment(id)).await {
+                Err(Fault::Corrupt(_)) => Ok(None),
+                loaded => loaded,
+            },
+        );
+    Ok(try_join_all(loaded).await?.into_iter().flatten().collect())
 }
 
 /// Results so far. Each object is listed once, with the first match.

@@ -227,7 +227,7 @@ fn issued(
             "environment: the merchant is not approved for live; approve it first",
         )),
         KeyIssued::Unknown => Err(ApiError::NotFound(
-            "the merchant, reseller or key does not exist",
+            "there is no such merchant, reseller or key any more",
         )),
     }
 }
@@ -268,14 +268,9 @@ pub(super) fn scopes(value: Value, known: &[Scope]) -> Result<Vec<Scope>, Wrong>
             .iter()
             .copied()
             .find(|scope| scope.as_str() == name)
-            .ok_or_else(|| {
-                Wrong::new(format!(
-                    "{} is not a scope of this kind of key",
-                    echo(&name)
-                ))
-            })?;
+            .ok_or_else(|| Wrong::new(format!("{} is no scope of such a key", echo(&name))))?;
         if scopes.contains(&scope) {
-            return Err(Wrong::new(format!("{name} is listed two times")));
+            return Err(Wrong::new(format!("{name} is named twice")));
         }
         scopes.push(scope);
     }

@@ -171,7 +171,6 @@ pub(super) async fn change(
     }
     let object = format!("merchant/{}", merchant.id);
     let line = caller.audited(attribution, "merchant.change", object);
-    let earlier = merchant.rates.clone();
     let changed = replace(&state, merchant, line, now, |merchant| {
         if let Some(name) = &name {
             merchant.name.clone_from(name);
@@ -210,9 +209,6 @@ pub(super) async fn change(
         Ok(())
     })
     .await?;
-    if let Err(fault) = state.gateway.close_renewed_rates(&earlier, &changed).await {
-        tracing::warn!(error = %fault, merchant.id = %changed.id, "work items about renewed exchange rates stay open until the next check");
-    }
     Ok(Json(state.merchant(&changed)))
 }
 
@@ -268,7 +264,7 @@ fn rates(
     let mut rates = old.clone();
     for (code, value) in object {
         let currency = Currency::parse(&code)
-            .ok_or_else(|| Wrong::new(format!("{} is not a supported currency", echo(&code))))?;
+            .ok_or_else(|| Wrong::new(format!("{} is no supported currency", echo(&code))))?;
         if currency == Currency::USD {
             return Err(Wrong::new("USD is 1 and needs no rate"));
         }

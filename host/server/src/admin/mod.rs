@@ -32,7 +32,6 @@ mod refunds;
 mod replay;
 mod resellers;
 mod slots;
-mod stats;
 mod status;
 mod trials;
 mod upkeep;
@@ -52,10 +51,7 @@ use kassette_gateway::Gateway;
 use tokio::sync::Semaphore;
 
 pub(crate) use self::body::audit_text;
-pub(crate) use self::caller::SignedIn;
 use self::caller::Viewer;
-pub(crate) use self::csv::line as csv_line;
-pub(crate) use self::document::AdminCall;
 pub(crate) use self::operators::{NAME_TAKEN, draw as draw_operator, view as operator_view};
 pub(crate) use self::upkeep::{
     altered as audit_altered, hash as audit_hash, verdict as audit_verdict,
@@ -110,14 +106,6 @@ impl AdminState {
         self
     }
 
-    pub(crate) const fn gateway(&self) -> &Gateway {
-        &self.gateway
-    }
-
-    pub(crate) fn reporter(&self) -> &Reporter {
-        &self.reporter
-    }
-
     /// Whether a request uses one of the listener's host names.
     fn is_named(&self, request: &Request) -> bool {
         let said = request
@@ -131,9 +119,9 @@ impl AdminState {
     }
 }
 
-/// The calls of the API, without the prefix `/admin/v1` and without the layers of the listener.
-pub(crate) fn calls(state: AdminState) -> Router {
-    Router::new()
+/// Routes under `/admin/v1`.
+pub(crate) fn router(state: AdminState) -> Router {
+    let routes = Router::new()
         .route("/merchants", post(merchants::create).get(merchants::list))
         .route(
             "/merchants/{id}",
@@ -234,15 +222,11 @@ pub(crate) fn calls(state: AdminState) -> Router {
         .route("/providers", get(providers::list))
         .route("/providers/{id}", patch(providers::change))
         .route("/operators", post(operators::create).get(operators::list))
-        .route(
-            "/operators/{id}",
-            patch(operators::change).delete(operators::remove),
-        )
+        .route("/operators/{id}", delete(operators::remove))
         .route("/nodes", get(nodes::list))
         .route("/rates", get(rates::list))
         .route("/rates/accept", post(rates::accept))
         .route("/status", get(status::show))
-        .route("/stats", get(stats::show))
         .route("/find", get(find::find))
         .route("/audit", get(audit::list))
         .route("/audit/export", get(audit::export))
@@ -254,22 +238,16 @@ pub(crate) fn calls(state: AdminState) -> Router {
         .route("/dev/release", post(dev::release))
         .route("/dev/books", get(dev::books))
         .fallback(not_found)
-        .method_not_allowed_fallback(method_not_allowed)
-        .with_state(state)
-}
-
-/// The routes of the listener: the API under `/admin/v1`, and the console.
-pub(crate) fn router(state: AdminState, console: Router) -> Router {
+        .method_not_allowed_fallback(method_not_allowed);
     let document = document::route(state.controls.is_some());
     Router::new()
         .route("/openapi.json", document)
         .method_not_allowed_fallback(method_not_allowed)
-        .with_state(state.clone())
-        .nest("/admin/v1", calls(state.clone()))
-        .merge(console)
+        .nest("/admin/v1", routes)
         .fallback(not_found)
-        .layer(middleware::from_fn_with_state(state, known_host))
+        .layer(middleware::from_fn_with_state(state.clone(), known_host))
         .layer(Edge::new("admin", after_panic))
+        .with_state(state)
 }
 
 /// Response after a handler panicked; the layer logs the panic.

@@ -70,19 +70,19 @@ fn view(node: &NodeStatus, asked: Option<&NodeStatus>) -> Value {
         (false, false) => "live",
     };
     let drift = asked.map_or_else(Vec::new, |asked| info.drift(&asked.info));
-    let non_empty = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    let told = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     json!({
         "name": node.name,
         "self": node.is_self,
         "state": state,
-        "version": non_empty(&info.version),
+        "version": told(&info.version),
         "started_at": (!info.version.is_empty()).then(|| info.started_at.rfc3339()),
         "beat_age_seconds": node.beat_age.as_secs_f64(),
         "lag": node.lag,
-        "public_address": non_empty(&info.public_address),
-        "admin_address": non_empty(&info.admin_address),
-        "configuration": non_empty(&info.configuration),
-        "modules": non_empty(&info.modules),
+        "public_address": told(&info.public_address),
+        "admin_address": told(&info.admin_address),
+        "configuration": told(&info.configuration),
+        "modules": told(&info.modules),
         "drift": drift,
     })
 }
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_without_a_beat_has_lapsed_whatever_it_reported_before() {
+    fn a_node_without_a_beat_has_lapsed_whatever_it_told_before() {
         let state = |age, draining| view(&node("", age, draining), None)["state"].clone();
         assert_eq!(state(Duration::from_millis(500), false), "live");
         assert_eq!(state(Duration::from_millis(500), true), "draining");

@@ -7,7 +7,6 @@ use http::StatusCode;
 use kassette_domain::audit::Audited;
 use kassette_domain::id::OperatorId;
 use kassette_domain::key::{TokenHash, TokenKind};
-use kassette_domain::operator::OperatorChange;
 use kassette_domain::operator::{Operator, Role};
 use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
@@ -72,36 +71,6 @@ pub(super) async fn list(
     )
 }
 
-/// `PATCH /operators/{id}`: changes the role. Open sessions of the console have the new role at once.
-pub(super) async fn change(
-    Admin(caller): Admin,
-    State(state): State<AdminState>,
-    At(id): At<String>,
-    JsonBody(mut fields): JsonBody,
-) -> Result<Json<serde_json::Value>, ApiError> {
-    let id = OperatorId::parse(&id).map_err(|_| not_found())?;
-    let attribution = Attribution::in_body(&mut fields)?;
-    let role = fields.required("role", text(role))?;
-    fields.finish()?;
-    let line = caller.audited_strictly(attribution, "operator.change", format!("operator/{id}"))?;
-    let (store, now) = (state.gateway.store(), state.gateway.clock().now());
-    let before = store.operator_by_id(id).await.map_err(ApiError::from)?;
-    let before = before.ok_or_else(not_found)?;
-    let audited = Audited {
-        before: Some(json!({ "role": before.role }).to_string()),
-        after: Some(json!({ "role": role }).to_string()),
-        ..line
-    };
-    let change = OperatorChange::SetRole(role);
-    let changed = store.change_operator(id, change, Some(audited), now).await;
-    let changed = changed.map_err(ApiError::from)?.ok_or_else(not_found)?;
-    Ok(Json(view(&changed)))
-}
-
-const fn not_found() -> ApiError {
-    ApiError::NotFound("operator not found")
-}
-
 /// `DELETE /operators/{id}`
 pub(super) async fn remove(
     Admin(caller): Admin,
@@ -110,6 +79,7 @@ pub(super) async fn remove(
     JsonBody(fields): JsonBody,
 ) -> Result<StatusCode, ApiError> {
     let now = state.gateway.clock().now();
+    let not_found = || ApiError::NotFound("operator not found");
     let id = OperatorId::parse(&id).map_err(|_| not_found())?;
     let audited = caller.audited(
         Attribution::alone(fields)?,
@@ -146,8 +116,6 @@ pub(crate) fn draw(
             hash,
             created_at: now,
             expires_at,
-            sessions: Vec::new(),
-            sign_in_link: None,
         },
         token,
     ))

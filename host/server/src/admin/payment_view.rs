@@ -211,15 +211,12 @@ fn attempt(attempt: &Attempt, links: bool) -> Value {
         Some(_) | None => None,
     };
     // The amount that the provider reports as received, otherwise the amount due.
-    let received = attempt
-        .provider_facts
-        .as_ref()
-        .filter(|facts| facts.received.0 > 0);
+    let received = attempt.vendor.as_ref().filter(|facts| facts.received.0 > 0);
     let amount = received.map_or(attempt.due.amount, |facts| facts.received);
     let currency = received.map_or(attempt.due.currency.code(), |facts| facts.currency.as_str());
-    let particulars = &attempt.particulars;
+    let told = &attempt.particulars;
     let total = attempt.funds.balance.total();
-    let references = attempt.references.iter().chain(&particulars.references);
+    let references = attempt.references.iter().chain(&told.references);
     json!({
         "attempt_id": attempt.id.to_string(),
         "provider_id": attempt.account,
@@ -234,17 +231,17 @@ fn attempt(attempt: &Attempt, links: bool) -> Value {
         "received": total.received.to_string(),
         "returned": total.returned.to_string(),
         "currency": currency,
-        "provider_status": particulars.provider_status,
-        "provider_reason": particulars.reason,
-        "provider_fee": particulars.fee.as_ref().map(|(amount, currency)| json!({
+        "provider_status": told.provider_status,
+        "provider_reason": told.reason,
+        "provider_fee": told.fee.as_ref().map(|(amount, currency)| json!({
             "amount": amount.to_string(),
             "currency": currency,
         })),
-        "instrument": particulars.instrument,
-        "provider_url": particulars.provider_url,
-        "authorised_at": particulars.authorised_at.map(Time::rfc3339),
-        "captured_at": particulars.captured_at.map(Time::rfc3339),
-        "capture_before": particulars.capture_before.map(Time::rfc3339),
+        "instrument": told.instrument,
+        "provider_url": told.provider_url,
+        "authorised_at": told.authorised_at.map(Time::rfc3339),
+        "captured_at": told.captured_at.map(Time::rfc3339),
+        "capture_before": told.capture_before.map(Time::rfc3339),
         "refunds": attempt.funds.refunds.iter().map(refund).collect::<Vec<_>>(),
         "disputes": DisputeBody::of_attempt(attempt).collect::<Vec<_>>(),
         "opened_at": attempt.opened_at.rfc3339(),

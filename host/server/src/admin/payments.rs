@@ -7,7 +7,6 @@ use axum::extract::{RawQuery, State};
 use http::StatusCode;
 use kassette_domain::audit::Audited;
 use kassette_domain::id::{AccountId, AttemptId, MerchantId, PaymentId};
-use kassette_domain::key::Environment;
 use kassette_domain::lifecycle::{NewDecision, Step};
 use kassette_domain::money::Minor;
 use kassette_domain::operator::Role;
@@ -49,8 +48,8 @@ pub(super) async fn list(
                 "must be a merchant's number",
             )?
             .map(MerchantId),
-        status: query.read("status", Status::parse, "is not a status of a payment")?,
-        order_id: query.take_parameter("order_id"),
+        status: query.read("status", Status::parse, "is no status of a payment")?,
+        order_id: query.take("order_id"),
         environment: query.read(
             "environment",
             |text| crate::web::text::environment(text).ok(),
@@ -59,7 +58,7 @@ pub(super) async fn list(
         account: query.read(
             "provider_id",
             |text| AccountId::parse(text).ok(),
-            "is not the id of a provider account",
+            "is no id of a provider account",
         )?,
         attempt: query.read(
             "attempt_id",
@@ -113,8 +112,7 @@ pub(super) async fn review(
     let accept = fields.optional("accept", accepted)?;
     let despite = fields.optional("despite", ids)?.unwrap_or_default();
     fields.finish()?;
-    let only_approve =
-        |field| ApiError::invalid(field, "is allowed only with the decision \"approve\"");
+    let only_approve = |field| ApiError::invalid(field, "goes with the decision \"approve\" alone");
     if resolution == Resolution::Decline {
         if settlement.is_some() {
             return Err(only_approve("settlement"));
@@ -250,22 +248,16 @@ pub(super) async fn redact_address(
     if !preview {
         caller.require(&attribution)?;
     }
-    let address = email.expose().to_ascii_lowercase();
-    let (mut own, mut variants) = (Vec::new(), BTreeMap::<String, Vec<String>>::new());
-    let filter = |environment| PaymentFilter {
-        search: Some(SearchKey::Email(environment, email.clone())),
+    let filter = PaymentFilter {
+        search: Some(SearchKey::Email(email.clone())),
         ..PaymentFilter::default()
     };
-    let mut environments = [Environment::Test, Environment::Live]
-        .map(filter)
-        .into_iter();
-    let (mut filter, mut cursor) = (environments.next(), None);
+    let address = email.expose().to_ascii_lowercase();
+    let (mut own, mut variants) = (Vec::new(), BTreeMap::<String, Vec<String>>::new());
+    let mut cursor = None;
     let more = loop {
-        let Some(of_one) = &filter else {
-            break false;
-        };
         let paging = Paging { limit: 100, cursor };
-        let listed = state.gateway.store().payments(of_one.clone(), paging);
+        let listed = state.gateway.store().payments(filter.clone(), paging);
         let Listed::Page(page) = listed.await.map_err(ApiError::from)? else {
             break false;
         };
@@ -281,11 +273,8 @@ pub(super) async fn redact_address(
             }
         }
         cursor = page.next;
-        if cursor.is_none() {
-            filter = environments.next();
-        }
-        if own.len() >= MOST_ERASED {
-            break filter.is_some();
+        if cursor.is_none() || own.len() >= MOST_ERASED {
+            break cursor.is_some();
         }
     };
     let mut erased = Vec::with_capacity(own.len());

@@ -86,7 +86,7 @@ pub(super) fn account_of(state: &AdminState, slot: &Slot) -> Option<AccountId> {
 pub(super) fn shown(runtime: &Runtime, slot: &Slot) -> Result<Json<Value>, ApiError> {
     let slots = runtime.slots();
     let status = slots.iter().find(|status| status.slot == *slot);
-    let status = status.ok_or_else(|| ApiError::internal("a changed slot was removed"))?;
+    let status = status.ok_or_else(|| ApiError::internal("a slot that was changed is gone"))?;
     Ok(Json(view(status)))
 }
 
@@ -146,7 +146,7 @@ async fn share(
     shown(runtime, slot)
 }
 
-pub(super) const UNKNOWN: ApiError = ApiError::NotFound("the slot does not exist");
+pub(super) const UNKNOWN: ApiError = ApiError::NotFound("there is no such slot");
 
 /// The slot in a path: a method of the specification, a slot whose module was loaded before, or a provider's
 /// slot that an account uses.

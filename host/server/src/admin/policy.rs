@@ -108,7 +108,7 @@ fn methods(
         let has = |method: &MethodId| old.contains_key(method) || existing.method(*method);
         let method = method.filter(has).ok_or_else(|| {
             Wrong::new(format!(
-                "{} is not a payment method",
+                "{} is no payment method",
                 crate::web::json::echo(&name)
             ))
         })?;
@@ -178,12 +178,12 @@ fn accounts(value: Value, existing: &dyn Named) -> Result<Vec<AccountId>, Wrong>
         let account = AccountId::parse(&id).ok();
         let account = account.filter(|id| existing.account(id)).ok_or_else(|| {
             Wrong::new(format!(
-                "{} is not a configured account",
+                "{} is no configured account",
                 crate::web::json::echo(&id)
             ))
         })?;
         if accounts.contains(&account) {
-            return Err(Wrong::new(format!("{account} is listed two times")));
+            return Err(Wrong::new(format!("{account} is named twice")));
         }
         accounts.push(account);
     }

@@ -57,7 +57,7 @@ pub(super) async fn accept(
     let before = before.get(&source).and_then(used);
     let Some(accepted) = gateway.accept_rate(source, currency, seen) else {
         return Err(ApiError::conflict(
-            "this rate is not refused: `kassette rates show` lists the refused rates",
+            "no such rate is refused: `kassette rates show` lists those that are",
         ));
     };
     let audited = Audited {
@@ -105,5 +105,5 @@ fn source(text: &str) -> Result<RateSource, &'static str> {
 }
 
 fn currency(text: &str) -> Result<Currency, &'static str> {
-    Currency::parse(text).ok_or("is not a currency of invoices")
+    Currency::parse(text).ok_or("is no currency of invoices")
 }

@@ -34,7 +34,7 @@ pub(super) async fn create(
 ) -> Result<Response, ApiError> {
     let id = payment_id(&id)?;
     let (of, object) = (RefundOf::Payment(id), format!("payment/{id}"));
-    let given = create_refund(&caller, &state, of, ("payment.refund", object), fields).await;
+    let given = give(&caller, &state, of, ("payment.refund", object), fields).await;
     given.map_err(|error| match error {
         Refused::NotFound => not_found(),
         Refused::Other(error) => error,
@@ -50,7 +50,7 @@ pub(super) async fn of_line(
 ) -> Result<Response, ApiError> {
     let id = WorkId::parse(&id).map_err(|_| work::not_found())?;
     let (of, object) = (RefundOf::Work(id), format!("work/{id}"));
-    let given = create_refund(&caller, &state, of, ("work.refund", object), fields).await;
+    let given = give(&caller, &state, of, ("work.refund", object), fields).await;
     given.map_err(|error| match error {
         Refused::NotFound => work::not_found(),
         Refused::Other(error) => error,
@@ -68,7 +68,7 @@ impl<E: Into<ApiError>> From<E> for Refused {
     }
 }
 
-async fn create_refund(
+async fn give(
     caller: &Caller,
     state: &AdminState,
     of: RefundOf,
@@ -126,7 +126,7 @@ pub(super) async fn settle(
     if amount.is_some() && !is_made {
         return Err(ApiError::invalid(
             "amount",
-            "is allowed only with the outcome \"made\"",
+            "goes with the outcome \"made\" alone",
         ));
     }
     let audited = caller.audited_strictly(attribution, "refund.settle", format!("refund/{id}"))?;

@@ -32,9 +32,11 @@ pub(super) const DEFAULT: u64 = 10_000;
 /// Media type of responses with progress lines and the result as the last line.
 pub(super) const LINES: &str = "application/x-ndjson";
 /// Limitation of replays of recorded calls.
-const UNRECORDED: &str = "only calls of provider modules that were made while plugins.record_conversations was on and that ended in time are recorded";
+const UNRECORDED: &str = "calls of a provider's module are on record from while plugins.record_conversations was on, \
+    without those that got no answer in time";
 /// Limitation of replays of a policy.
-const UNKNOWN: &str = "accounts and methods that the policy would add are not evaluated: the log does not contain those that the previous policy excluded";
+const UNKNOWN: &str = "what the policy would add is not judged: the log has no accounts and no methods that the \
+    policy of its time left out";
 
 /// `POST /plugins/{slot}/replay?last=N&examples=N`: changes nothing, but requires an operator because it uses
 /// CPU time.
@@ -74,11 +76,11 @@ pub(super) async fn replay(
         examples,
     };
     let replay = state.gateway.replay(turn, &slot, candidate, extent).await?;
-    let replay_answer = ReplayAnswer { slot, kind };
+    let told = ReplayAnswer { slot, kind };
     if !wants_lines(&parts) {
-        return replay_answer.whole(replay).await;
+        return told.whole(replay).await;
     }
-    let body = Body::from_stream(replay_answer.lines(replay, last));
+    let body = Body::from_stream(told.lines(replay, last));
     Ok(([(CONTENT_TYPE, LINES)], body).into_response())
 }
 
@@ -163,13 +165,13 @@ impl ReplayAnswer {
     fn lines(self, replay: Replay, last: u64) -> impl Stream<Item = Result<Bytes, Infallible>> {
         let line = |value: serde_json::Value| Ok(Bytes::from(format!("{value}\n")));
         stream::unfold(Some((self, replay)), move |state| async move {
-            let (replay_answer, mut replay) = state?;
+            let (told, mut replay) = state?;
             match replay.advance().await {
                 Ok(Some(read)) => {
                     let progress = json!({ "progress": { "read": read, "of": last } });
-                    Some((line(progress), Some((replay_answer, replay))))
+                    Some((line(progress), Some((told, replay))))
                 }
-                Ok(None) => Some((line(replay_answer.view(&replay)), None)),
+                Ok(None) => Some((line(told.view(&replay)), None)),
                 Err(error) => {
                     tracing::error!(%error, "a replay broke down");
                     let why = "the replay broke down: the gateway's log says why";

@@ -72,7 +72,7 @@ async fn switch(
         let switched = move || switching.set_disabled(&target, disabled);
         audited(&state, line, switched, |error| {
             let kind = error.kind();
-            format!("the slot's stored state cannot be written ({kind}); nothing was changed")
+            format!("what is kept of the slot cannot be written ({kind}); nothing was changed")
         })
         .await?;
     }

@@ -90,11 +90,11 @@ pub(super) async fn pin(
     let begin = fields.required("digest", text(digest_begin))?;
     let attribution = Attribution::alone(fields)?;
     let line = caller.audited_strictly(attribution, "plugin.pin", format!("plugin/{slot}"))?;
-    let why = "is not a stored version of this slot, or matches more than one; upload it instead";
-    let digest_found = runtime.find_version(&slot, &begin);
-    let digest = digest_found.ok_or_else(|| ApiError::invalid("digest", why))?;
+    let why = "is no version that is kept of this slot, or the beginning of more than one; upload it instead";
+    let kept = runtime.kept_version(&slot, &begin);
+    let digest = kept.ok_or_else(|| ApiError::invalid("digest", why))?;
     let (checking, target) = (Arc::clone(&runtime), slot.clone());
-    let prepared = blocking(move || checking.prepare_stored(&target, digest, Cause::Pin)).await??;
+    let prepared = blocking(move || checking.prepare_kept(&target, digest, Cause::Pin)).await??;
     super::plugins::change(&state, runtime, slot, prepared, line).await
 }
 

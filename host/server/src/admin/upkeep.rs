@@ -115,7 +115,7 @@ pub(crate) async fn altered(
             break;
         }
     }
-    Ok(Some(format!("entry {entry} does not exist")))
+    Ok(Some(format!("there is no entry {entry}")))
 }
 
 /// JSON of the result of verifying the audit log.

@@ -32,7 +32,7 @@ pub(super) async fn upload(
 ) -> Result<Json<Value>, ApiError> {
     let (runtime, slot) = upload_slot(&state, &slot)?;
     let mut query = Query::parse(request.uri().query())?;
-    let mode = query.take_parameter("mode");
+    let mode = query.take("mode");
     query.finish()?;
     let is_required = state.gateway.settings().is_staging_required;
     let cause = match mode.as_deref() {
@@ -45,7 +45,7 @@ pub(super) async fn upload(
     let (parts, body) = request.into_parts();
     if parts.headers.contains_key(CONTENT_ENCODING) {
         return Err(ApiError::Malformed(
-            "Content-Encoding is not supported; send the module uncompressed".into(),
+            "Content-Encoding is not supported; send the module as it is".into(),
         ));
     }
     let turn = match Arc::clone(&state.uploads).try_acquire_owned() {

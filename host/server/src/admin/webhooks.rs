@@ -57,7 +57,7 @@ pub(super) async fn list(
     RawQuery(query): RawQuery,
 ) -> Result<Json<serde_json::Value>, ApiError> {
     let owner = KeyOwner::Merchant(super::merchants::find(&state, &id).await?.id);
-    endpoints::list(&state.gateway, Reach::All, owner, query.as_deref()).await
+    endpoints::list(&state.gateway, owner, None, query.as_deref()).await
 }
 
 /// `GET /resellers/{id}/webhook-endpoints`
@@ -68,7 +68,7 @@ pub(super) async fn list_of_reseller(
     RawQuery(query): RawQuery,
 ) -> Result<Json<serde_json::Value>, ApiError> {
     let owner = KeyOwner::Reseller(super::resellers::find(&state, &id).await?.id);
-    endpoints::list(&state.gateway, Reach::All, owner, query.as_deref()).await
+    endpoints::list(&state.gateway, owner, None, query.as_deref()).await
 }
 
 /// `GET /webhook-endpoints`: of one merchant, or of all. With `failing=true`, endpoints whose circuits are not
@@ -191,7 +191,7 @@ async fn with_troubles(
     });
     let circuits = gateway.failing_endpoints();
     let since = circuits.iter().find(|(id, _)| *id == endpoint.id);
-    let mut view = shown(gateway, Reach::All, endpoint).await?;
+    let mut view = shown(gateway, endpoint).await?;
     view["failing_since"] = since
         .and_then(|(_, since)| *since)
         .map(Time::rfc3339)
@@ -216,7 +216,7 @@ pub(super) async fn show(
 ) -> Result<Json<serde_json::Value>, ApiError> {
     Query::parse(query.as_deref())?.finish()?;
     let endpoint = find(&state.gateway, Reach::All, &id).await?;
-    Ok(Json(shown(&state.gateway, Reach::All, &endpoint).await?))
+    Ok(Json(shown(&state.gateway, &endpoint).await?))
 }
 
 /// `PATCH /webhook-endpoints/{id}`
@@ -318,13 +318,13 @@ pub(super) async fn deliver_waiting(
             return Err(ApiError::invalid("merchant_id", why));
         }
         (_, _, true) => {
-            let why = "must not be combined with merchant_id or reseller_id";
+            let why = "must not stand beside merchant_id or reseller_id";
             return Err(ApiError::invalid("all", why));
         }
         (Some(_), Some(_), false) => {
             return Err(ApiError::invalid(
                 "reseller_id",
-                "must not be combined with merchant_id",
+                "must not stand beside merchant_id",
             ));
         }
     };

@@ -44,7 +44,7 @@ pub(super) async fn list(
             "must be true or false",
         )?
         .unwrap_or(false);
-    let kind = query.read("kind", kind, "is not a kind of work item")?;
+    let kind = query.read("kind", kind, "is no kind of work item")?;
     let environment = query.read(
         "environment",
         |text| crate::web::text::environment(text).ok(),
@@ -104,7 +104,7 @@ pub(super) async fn done(
 }
 
 pub(super) const fn not_found() -> ApiError {
-    ApiError::NotFound("the work item does not exist")
+    ApiError::NotFound("there is no such work item")
 }
 
 /// Parses a kind in a query: `None` for reviews, which are not items of the store.
@@ -128,10 +128,6 @@ fn actions(item: &WorkItem) -> &'static [&'static str] {
 }
 
 fn view(item: &WorkItem) -> Value {
-    let attempt = match item.key.kind {
-        WorkKind::MethodRefused | WorkKind::RateOld => None,
-        _ => Some(item.key.attempt.to_string()),
-    };
     let subject = Some(&item.key.subject).filter(|subject| !subject.is_empty());
     let outcome = item.done_at.map(|_| "done");
     json!({
@@ -139,7 +135,7 @@ fn view(item: &WorkItem) -> Value {
         "kind": item.key.kind,
         "subject_id": subject,
         "payment_id": item.payment.map(|payment| payment.to_string()),
-        "attempt_id": attempt,
+        "attempt_id": item.key.attempt.to_string(),
         "merchant_id": item.merchant,
         "order_id": item.order_id,
         "environment": item.environment,
@@ -181,7 +177,7 @@ async fn review(state: &AdminState, payment: &Payment) -> Result<Value, ApiError
         "amount": payment.due.amount.to_string(),
         "currency": payment.due.currency.code(),
         "received": received.map(|received| received.to_string()),
-        "detail": message.unwrap_or_else(|| "A person must check it.".into()),
+        "detail": message.unwrap_or_else(|| "A person has to look at it.".into()),
         "deadline": attempt
             .and_then(|attempt| attempt.particulars.capture_before)
             .map(Time::rfc3339),

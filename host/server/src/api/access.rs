@@ -119,7 +119,7 @@ impl Arrived {
 fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
     let refuse = |message: &'static str| Err(ApiError::Malformed(message.into()));
     if headers.contains_key(CONTENT_ENCODING) {
-        return refuse("Content-Encoding is not supported; send the body uncompressed");
+        return refuse("Content-Encoding is not supported; send the body as it is");
     }
     let mut types = headers.get_all(CONTENT_TYPE).iter();
     let declared = match (types.next(), types.next()) {
@@ -261,7 +261,7 @@ pub(super) async fn merchant(
     let (caller, arrived) = Arrived::admit(authenticated, request, state, MERCHANT_KEY).await?;
     let limit = rate_limit(&caller, state);
     let keys = &state.limits().keys;
-    state.consume_share(limit, |here| {
+    state.take(limit, |here| {
         keys.take_many(&caller.key.id, cost, here, state.now())
     })?;
     if !caller.key.allows(scope) {

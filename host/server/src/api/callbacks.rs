@@ -66,20 +66,20 @@ async fn receive(State(state): State<ApiState>, request: Request) -> Result<Resp
     };
     let (from, limits) = (state.client(&parts), state.limits());
     let unproven = (!limits.proven.contains(&account, from, state.now())).then_some(from);
-    let permit = match unproven {
+    let in_hand = match unproven {
         None => {
             Reservation::mark_authenticated(&parts.extensions);
             None
         }
         Some(_) => {
             let taken = limits.unproved(&account, from, state.now());
-            let permit = taken
+            let room = taken
                 .map_err(ApiError::TooMany)
                 .and_then(|()| state.unproved_callback().ok_or(ApiError::Busy));
-            if permit.is_err() {
+            if room.is_err() {
                 state.gateway().count_limited_callback(&account);
             }
-            Some(permit?)
+            Some(room?)
         }
     };
     let body = body::read(&parts.headers, body, BODY_LIMIT).await?;
@@ -92,7 +92,7 @@ async fn receive(State(state): State<ApiState>, request: Request) -> Result<Resp
     };
     // If a provider disconnects, its callback must still be processed completely.
     let answer = tokio::spawn(async move {
-        let _permit = permit;
+        let _in_hand = in_hand;
         let (gateway, limits) = (state.gateway(), state.limits());
         let judged = gateway.judge_callback(&account, &incoming, unproven).await;
         if judged.proved() {
@@ -100,8 +100,8 @@ async fn receive(State(state): State<ApiState>, request: Request) -> Result<Resp
             limits
                 .proven
                 .insert(&account, environment, from, state.now());
-            let taken = state.consume_share(RATE, |here| {
-                limits.accounts.consume(&account, here, state.now())
+            let taken = state.take(RATE, |here| {
+                limits.accounts.take(&account, here, state.now())
             });
             if taken.is_err() {
                 gateway.count_limited_callback(&account);

@@ -133,7 +133,7 @@ impl From<Connected> for ConnectedBody {
         (status = 200, description = "The shop is connected.", body = ConnectedBody),
         (status = 401, description = "The code is unknown, used, expired, or burned by wrong proofs; or, with Retry-After, another exchange of it is under way.",
             body = ErrorBody),
-        (status = 403, description = "Another site, a wrong proof, a site that does not answer with the proof, a site that was queried too often, or a merchant whose live approval was withdrawn.",
+        (status = 403, description = "Another site, a wrong proof, a site that does not answer with the proof, one that was asked too often, or a merchant that is not approved for live any more.",
             body = ErrorBody),
         (status = 409, description = "The merchant has as many webhook endpoints or domains as it can, or another endpoint with the webhook's URL.",
             body = ErrorBody),

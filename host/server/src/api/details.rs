@@ -133,7 +133,7 @@ struct DeclineBody {
     code: &'static str,
     /// An English text for people, with the provider's own code if it sent one.
     #[schema(
-        example = "The payer does not have enough money. The provider says: insufficient_funds"
+        example = "The payer has not enough money for it. The provider says: insufficient_funds"
     )]
     message: String,
 }
@@ -254,8 +254,8 @@ fn paid_at(history: &History) -> Option<Time> {
 
 impl<'a> AttemptBody<'a> {
     fn new(attempt: &'a Attempt) -> Self {
-        let particulars = &attempt.particulars;
-        let references = attempt.references.iter().chain(&particulars.references);
+        let told = &attempt.particulars;
+        let references = attempt.references.iter().chain(&told.references);
         Self {
             attempt_id: attempt.id,
             payment_method: attempt.method.as_str(),

@@ -33,25 +33,22 @@ is its absence. Error texts are for people and may change.";
 const TAGS: [(&str, &str); 8] = [
     (
         "Payments",
-        "Create payments, start them, and read their outcome.",
+        "Create payments, start them, and read what became of them.",
     ),
-    ("Refunds", "Refund payments, and read their refunds."),
+    ("Refunds", "Give money back, and read what was given back."),
     (
         "Methods",
         "Which payment methods can be used, and through whom.",
     ),
     (
         "Resellers",
-        "Payments that a reseller creates for merchants, and the webhook endpoints that get their events.",
+        "Payments that a reseller makes for merchants, and the webhook endpoints that hear of them.",
     ),
     (
         "Account",
-        "Manage the merchant's own webhook endpoints, and read their deliveries.",
+        "Manage the merchant's own webhook endpoints, and read what was delivered to them.",
     ),
-    (
-        "Shop plugin",
-        "Calls that a shop's plugin makes automatically.",
-    ),
+    ("Shop plugin", "What a shop's plugin calls by itself."),
     ("Events", "List what the gateway has sent, or would have."),
     // A separate tag: generators that create a class per tag would otherwise overwrite a call of the same
     // class.
@@ -65,7 +62,9 @@ const TAGS: [(&str, &str); 8] = [
 fn limits() -> String {
     let RateLimit { per_second, burst } = RateLimit::default();
     format!(
-        "A body has at most {} KiB. Each key has its own rate limit: {per_second} requests a second on average and {burst} at once, unless the operator has set another for the gateway or the merchant. Requests without a usable key share such a limit by address, IPv6 addresses by their /64. \
+        "A body has at most {} KiB. Each key has a rate of its own: {per_second} requests a second in the \
+         long run and {burst} at once, unless the operator has said otherwise for the gateway or for the \
+         merchant. Requests without a usable key share such a rate by address, IPv6 addresses by their /64. \
          429 says in `Retry-After` when the next request is taken, and in `RateLimit-Policy` which rate it was.",
         BODY_LIMIT >> 10
     )
@@ -164,7 +163,7 @@ pub(super) fn complete(mut api: OpenApi) -> OpenApi {
     let key = HttpBuilder::new()
         .scheme(HttpAuthScheme::Bearer)
         .description(Some(
-            "A merchant's key: `kp_test_…` for test, `kp_live_…` for real payments. Creating and starting need its scope `payments:create`, reading `payments:read`, the account `account:manage`, which a key has only if it was requested.",
+            "A merchant's key: `kp_test_…` for test, `kp_live_…` for real payments. Creating and starting need its scope `payments:create`, reading `payments:read`, the account `account:manage`, which no key has unless it was asked for.",
         ))
         .build();
     components.add_security_scheme("merchant_key", SecurityScheme::Http(key));

@@ -35,27 +35,27 @@ impl utoipa::IntoParams for EventsQuery {
             of(
                 "type",
                 formats::EventType::schema(),
-                "Only events of this type.",
+                "Events of this type alone.",
             ),
             of(
                 "payment_id",
                 formats::PaymentId::schema(),
-                "Only events of this payment.",
+                "Events of this payment alone.",
             ),
             of(
                 "order_id",
                 formats::OrderId::schema(),
-                "Only events of this order's payments.",
+                "Events of this order's payments alone.",
             ),
             of(
                 "since",
                 formats::Instant::schema(),
-                "Events that were created at this time or later.",
+                "Events that were made at this time or later.",
             ),
             of(
                 "until",
                 formats::Instant::schema(),
-                "Events that were created before this time.",
+                "Events that were made before this time.",
             ),
             query::limit_parameter(),
             query::cursor_parameter(),
@@ -176,7 +176,7 @@ fn asked(
         "cursor",
     ];
     let [kind, payment, order, since, until, limit, cursor] = query::read(query, names)?;
-    let unknown = || ApiError::invalid("type", "is not an event type");
+    let unknown = || ApiError::invalid("type", "is no type of event");
     let kind = kind
         .map(|text| EventType::parse(&text).ok_or_else(unknown))
         .transpose()?;

@@ -13,7 +13,8 @@ use utoipa::{PartialSchema as _, ToSchema};
 use super::formats;
 
 const DESCRIPTION: &str = "\
-Posted to each webhook endpoint of the payment's merchant and environment that is subscribed to the type; `payment.attempt_failed` is sent only to endpoints that name it. Return 2xx after you have processed the event and committed that; after any other response it is sent again, eight \
+Posted to each webhook endpoint of the payment's merchant and environment that wants the type; `payment.attempt_failed` goes to those alone that name it. \
+Answer 2xx once the event is processed and that is committed; anything else is tried again, eight \
 times in all, with the same id and the same bytes. Verify before reading: \
 `X-Service-Signature` is `v1=` and the lower-case hex HMAC-SHA256, keyed with the endpoint's whole \
 secret, over the timestamp, `.`, the event's id, `.`, and the raw body. Refuse timestamps more than \
@@ -189,7 +190,7 @@ pub(super) fn webhooks() -> Paths {
     let operation = OperationBuilder::new()
         .operation_id(Some("receiveEvent"))
         .tag("Webhooks")
-        .summary(Some("Notifies a merchant's server about a payment."))
+        .summary(Some("Tells a merchant's server what became of a payment."))
         .description(Some(DESCRIPTION))
         .parameters(Some(headers))
         .request_body(Some(body))

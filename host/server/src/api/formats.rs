@@ -89,7 +89,9 @@ fn methods() -> String {
         })
         .collect();
     format!(
-        "A payment method: {}, or another one for which the gateway has a module. {}; the modules, the merchant's policy and the providers decide which currencies and amounts the other methods accept: the methods list returns the methods for an amount and a currency.",
+        "A payment method: {}, or another one for which the gateway has a module. {}; which currencies and \
+         amounts the others take, their modules, the merchant's policy and the providers decide: the methods \
+         list tells it of an amount and a currency.",
         specified.join(", "),
         fixed.join(", ")
     )
@@ -132,7 +134,7 @@ formats! {
     RefundStatus = growing("`pending` until the provider has confirmed it; one that succeeded can still fail.", "pending", [provider::RefundState::Pending, provider::RefundState::Succeeded, provider::RefundState::Failed].map(provider::RefundState::as_str));
 
     /// [`refund::RefundOrigin`]
-    RefundOrigin = growing("Who ordered the refund: `provider` for refunds in the provider's own dashboard.", "merchant", [refund::RefundOrigin::Merchant, refund::RefundOrigin::Reseller, refund::RefundOrigin::Operator, refund::RefundOrigin::Provider].map(refund::RefundOrigin::as_str));
+    RefundOrigin = growing("Who gave it back: `provider` for what was given back in the provider's own dashboard.", "merchant", [refund::RefundOrigin::Merchant, refund::RefundOrigin::Reseller, refund::RefundOrigin::Operator, refund::RefundOrigin::Provider].map(refund::RefundOrigin::as_str));
 
     /// A provider's page.
     ClaimUrl = string("Where the payer claims the money, for the merchant to pass on: who has it gets the money.", "https://provider.example/claim/8c1f")
@@ -214,14 +216,11 @@ formats! {
         .build();
 
     /// Start of a page; created by the service.
-    Cursor = string("Start of a page: the `next_cursor` of the previous page.", "0000018f2c3d4e5f")
+    Cursor = string("Where a page begins, as the page before said.", "0000018f2c3d4e5f")
         .build();
 
     /// [`kassette_domain::webhook::EndpointCreator`]
     EndpointCreator = string("Who made it: `key/<id>`, `operator/<id>`, or `system`. It stays when that key is revoked.", "key/5b1e0c9a7d3f4e2b8a6c4d2e0f1b3a59").build();
-
-    /// [`kassette_domain::webhook::DisabledBy`]
-    EndpointDisabledBy = string("Who or what disabled it: `key/<id>`, `operator` (for operators with `/` and the name), `410` if the receiver kept answering 410, or `system`. Null while it is enabled.", "410").build();
 
     /// [`id::InvitationId`]
     InvitationId = string("An invitation's id, made by the service.", "5b1e0c9a7d3f4e2b8a6c4d2e0f1b3a59")
@@ -229,12 +228,12 @@ formats! {
         .build();
 
     /// `{public_url}/invitation/<token>`
-    InvitationUrl = string("Address at which the merchant accepts with its own code, or declines.", "https://pay.example/invitation/Zk3v8yq0S1n5m7Qw2E4r6T8y0U1i3O5p7A9s1D3f5G7")
+    InvitationUrl = string("Where the merchant accepts with a code of its own, or declines.", "https://pay.example/invitation/Zk3v8yq0S1n5m7Qw2E4r6T8y0U1i3O5p7A9s1D3f5G7")
         .format(Some(SchemaFormat::Custom("uri".to_owned())))
         .build();
 
     /// [`delegation::DelegationStatus`]
-    DelegationStatus = growing("State of the authorization by the merchant. Only `authorized` lets it create, start and read payments.", "authorized", delegation::DelegationStatus::ALL.map(delegation::DelegationStatus::as_str));
+    DelegationStatus = growing("Where the reseller stands with the merchant. Only `authorized` lets it create, start and read payments.", "authorized", delegation::DelegationStatus::ALL.map(delegation::DelegationStatus::as_str));
 
     /// [`kassette_domain::time::Time`]
     Instant = string("A point in time, RFC 3339.", "2026-03-01T09:30:00.000Z")
@@ -274,7 +273,7 @@ formats! {
     AttemptId = handle("An attempt's id: what the provider has as our reference.");
 
     /// [`attempt::AttemptState`]
-    AttemptState = growing("State of an attempt. At most one attempt of a payment is open. `captured` holds the payment's money, `surplus` money that is not the payment's.", "captured", attempt::AttemptState::ALL.map(attempt::AttemptState::as_str));
+    AttemptState = growing("Where an attempt stands: at most one of a payment is open. `captured` holds the payment's money, `surplus` money that is not the payment's.", "captured", attempt::AttemptState::ALL.map(attempt::AttemptState::as_str));
 
     /// [`decline::DeclineCode`]
     DeclineCode = growing("Why an attempt ended without money: `cancelled` by the payer, `failed` by the provider for good, `unavailable` where the provider could not be used.", "insufficient_funds", decline::DeclineCode::ALL.map(decline::DeclineCode::as_str));
@@ -283,7 +282,7 @@ formats! {
     DisputeKind = growing("`inquiry`: the payer's bank asks, and no money is at risk yet.", "dispute", [provider::DisputeKind::Inquiry, provider::DisputeKind::Dispute].map(provider::DisputeKind::as_str));
 
     /// [`id::MovementId`]
-    MovementId = handle("The movement's id. A report that arrives again after a restore gets the same id.");
+    MovementId = handle("The movement's id. What is learned again after a restore has the same one.");
 
     /// [`movement::MovementKind`]
     MovementKind = growing("What happened to the money.", "captured", movement::MovementKind::ALL.map(movement::MovementKind::as_str));
@@ -292,13 +291,13 @@ formats! {
     MovementEffect = one_of("How it changes the balance at the provider account.", "in", [movement::Effect::In, movement::Effect::Out, movement::Effect::None].map(movement::Effect::as_str));
 
     /// [`movement::Bucket`]
-    Bucket = growing("Kind of money: the payment's own, more than was due, money of another attempt, or money that arrived after the payment's end.", "own", movement::Bucket::ALL.map(movement::Bucket::as_str));
+    Bucket = growing("Whose money it is: the payment's own, more than was due, money beside the payment, or money that came after the payment was over.", "own", movement::Bucket::ALL.map(movement::Bucket::as_str));
 
     /// [`refund::RefundFailure`]
     RefundFailureCode = growing("Why a refund failed: `refused` by the provider, `not_made` as an operator found out, `came_back` after it had succeeded.", "refused", refund::RefundFailure::ALL.map(refund::RefundFailure::as_str));
 
     /// [`provider::DisputeState`]
-    DisputeState = growing("State of a dispute. Lost: the payer keeps the money.", "open", provider::DisputeState::ALL.map(provider::DisputeState::as_str));
+    DisputeState = growing("Where a dispute stands. Lost: the money is gone.", "open", provider::DisputeState::ALL.map(provider::DisputeState::as_str));
 
     /// [`MethodId`]
     PaymentMethod = string(&methods(), "ideal")
@@ -306,7 +305,7 @@ formats! {
         .build();
 
     /// [`payment::ReviewCause`]
-    ReviewCode = growing("Reason why a person must check a payment.", "risk", payment::ReviewCause::ALL.map(payment::ReviewCause::as_str));
+    ReviewCode = growing("Why a person has to look at a payment.", "risk", payment::ReviewCause::ALL.map(payment::ReviewCause::as_str));
 
     /// [`payment::CheckoutMode`]
     CheckoutMode = one_of("`hosted`: the customer picks the method on the checkout page. `direct`: the merchant fixes it.", "hosted", [payment::CheckoutMode::Hosted, payment::CheckoutMode::Direct].map(payment::CheckoutMode::as_str));
@@ -315,7 +314,7 @@ formats! {
     PaymentStatus = growing("Only `completed` can mean paid, together with `settlement_status`.", "created", payment::Status::ALL.map(payment::Status::as_str));
 
     /// [`payment::Settlement`]
-    SettlementStatus = growing("Whether the provider has confirmed the money. Only `confirmed` means that it is safe.", "pending", [payment::Settlement::Pending, payment::Settlement::Confirmed, payment::Settlement::Failed].map(payment::Settlement::as_str));
+    SettlementStatus = growing("Whether the money is safe: only `confirmed` says that it is.", "pending", [payment::Settlement::Pending, payment::Settlement::Confirmed, payment::Settlement::Failed].map(payment::Settlement::as_str));
 
     /// [`id::EventId`]
     EventId = string("An event's id, the same at every attempt and for every receiver.", "4c6d1f0e8a2b4c3d9e5f7a6b8c0d1e2f")
@@ -331,7 +330,7 @@ formats! {
         .build();
 
     /// `{public_url}/checkout/<token>`
-    CheckoutUrl = string("Address for the customer's browser. Do not change it.", "https://pay.example/checkout/Zk3v8yq0S1n5m7Qw2E4r6T8y0U1i3O5p7A9s1D3f5G7")
+    CheckoutUrl = string("Where the customer's browser goes; use it exactly as it is.", "https://pay.example/checkout/Zk3v8yq0S1n5m7Qw2E4r6T8y0U1i3O5p7A9s1D3f5G7")
         .format(Some(SchemaFormat::Custom("uri".to_owned())))
         .build();
 
@@ -375,7 +374,7 @@ formats! {
         .build();
 
     /// [`extras::Description`]
-    Description = string("Description of the goods, shown to the payer in one line. No control or text-direction characters, and no blanks around it.", "Two tickets, 12 June")
+    Description = string("What is paid for, shown to the payer in one line. No control or text-direction characters, and no blanks around it.", "Two tickets, 12 June")
         .min_length(Some(1))
         .max_length(Some(extras::Description::MAX))
         .build();
@@ -398,7 +397,7 @@ formats! {
         .build();
 
     /// [`connect::Challenge`]
-    Challenge = string("Random value from the plugin, a new one for each exchange.", "4bc9e1d2f3a4051627384950a1b2c3d4")
+    Challenge = string("Drawn by the plugin, anew for each exchange.", "4bc9e1d2f3a4051627384950a1b2c3d4")
         .min_length(Some(32))
         .max_length(Some(128))
         .pattern(Some("^[A-Za-z0-9_-]+$"))
@@ -413,7 +412,7 @@ formats! {
     Environment = one_of("Where the money is.", "test", [key::Environment::Test, key::Environment::Live].map(key::Environment::as_str));
 
     /// [`key::Scope::MERCHANT_ALL`]
-    MerchantScope = growing("Permission of a key.", "payments:create", key::Scope::MERCHANT_ALL.map(key::Scope::as_str));
+    MerchantScope = growing("What a key may do.", "payments:create", key::Scope::MERCHANT_ALL.map(key::Scope::as_str));
 
     /// [`id::EndpointId`]
     EndpointId = string("A webhook endpoint's id.", "4c6d1f0e8a2b4c3d9e5f7a6b8c0d1e2f")
@@ -429,7 +428,7 @@ formats! {
     DeliveryId = handle("A delivery's id.");
 
     /// Hours for which the old secret or key remains valid.
-    Overlap = whole("Hours for which the old one stays valid in addition to the new one; default 0.", 0, webhook::EndpointSecrets::MAX_OVERLAP.as_secs() / 3600);
+    Overlap = whole("Hours for which the old one stays good beside the new one; 0 where it is absent.", 0, webhook::EndpointSecrets::MAX_OVERLAP.as_secs() / 3600);
 
     /// URL for events; the gateway checks it.
     Destination = string("An https URL of a public host, without user name and fragment.", "https://shop.example/webhooks")
@@ -437,10 +436,10 @@ formats! {
         .build();
 
     /// [`webhook::DeliveryStatus`]
-    DeliveryStatus = one_of("State of a delivery.", "delivered", webhook::DeliveryStatus::ALL.map(webhook::DeliveryStatus::as_str));
+    DeliveryStatus = one_of("Where a delivery stands.", "delivered", webhook::DeliveryStatus::ALL.map(webhook::DeliveryStatus::as_str));
 
     /// Which attempts an endpoint's circuit allows.
-    Circuit = one_of("Whether attempts are made: `open` delays them after failures, `half_open` allows one.", "closed", ["closed", "open", "half_open"]);
+    Circuit = one_of("Whether attempts are made: `open` holds them back after failures, `half_open` lets one through.", "closed", ["closed", "open", "half_open"]);
 
     /// [`kassette_domain::release::Release::version`]
     Version = string("A semantic version.", "1.4.2").build();
@@ -461,7 +460,7 @@ formats! {
         .build();
 
     /// [`kassette_domain::release::Release::changelog_url`]
-    ChangelogUrl = string("Description of the changes, for people.", "https://downloads.example/changelog")
+    ChangelogUrl = string("What has changed, for people.", "https://downloads.example/changelog")
         .format(Some(SchemaFormat::Custom("uri".to_owned())))
         .build();
 }

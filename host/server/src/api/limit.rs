@@ -46,7 +46,7 @@ struct Shard<K> {
     /// Time at which each bucket is full, in nanoseconds since the epoch.
     full_at: HashMap<K, u64>,
     /// The shared bucket of all keys without a bucket of their own.
-    shared: u64,
+    crowd: u64,
     /// Time of the last search for idle buckets.
     swept_at: u64,
 }
@@ -56,7 +56,7 @@ impl<K> Default for Buckets<K> {
         let shard = |_| {
             Mutex::new(Shard {
                 full_at: HashMap::new(),
-                shared: 0,
+                crowd: 0,
                 swept_at: 0,
             })
         };
@@ -72,7 +72,7 @@ impl<K: Hash + Eq + Clone> Buckets<K> {
     ///
     /// # Errors
     /// [`Exhausted`] if the bucket is empty.
-    pub(crate) fn consume(&self, key: &K, limit: RateLimit, now: Time) -> Result<(), Exhausted> {
+    pub(crate) fn take(&self, key: &K, limit: RateLimit, now: Time) -> Result<(), Exhausted> {
         self.take_many(key, 1, limit, now)
     }
 
@@ -94,9 +94,9 @@ impl<K: Hash + Eq + Clone> Buckets<K> {
         let index = usize::try_from(hash >> 32).unwrap_or_default() % SHARDS;
         let mut shard = self.shards[index].lock();
         if let Some(full_at) = shard.full_at.get_mut(key) {
-            return consume_tokens(full_at, cost, limit, now);
+            return take(full_at, cost, limit, now);
         }
-        consume_tokens(shard.make(key, now), cost, limit, now)
+        take(shard.make(key, now), cost, limit, now)
     }
 }
 
@@ -109,7 +109,7 @@ impl<K: Hash + Eq + Clone> Shard<K> {
                 self.full_at.retain(|_, full_at| *full_at > now);
             }
             if self.full_at.len() >= SHARD_CAPACITY {
-                return &mut self.shared;
+                return &mut self.crowd;
             }
         }
         self.full_at.entry(key.clone()).or_insert(0)
@@ -117,12 +117,7 @@ impl<K: Hash + Eq + Clone> Shard<K> {
 }
 
 /// Takes tokens from a bucket with the time `full_at`.
-fn consume_tokens(
-    full_at: &mut u64,
-    cost: u32,
-    limit: RateLimit,
-    now: u64,
-) -> Result<(), Exhausted> {
+fn take(full_at: &mut u64, cost: u32, limit: RateLimit, now: u64) -> Result<(), Exhausted> {
     let interval = 1_000_000_000 / u64::from(limit.per_second.max(1));
     let whole = interval.saturating_mul(u64::from(limit.burst.max(1)));
     let cost = interval.saturating_mul(u64::from(cost.clamp(1, limit.burst.max(1))));
@@ -255,8 +250,8 @@ impl RateLimiters {
             accounts,
             ..
         } = &self.unproved;
-        addresses.consume(&subscriber(address), UNPROVED_OF_ADDRESS, now)?;
-        accounts.consume(account, UNPROVED_OF_ACCOUNT, now)
+        addresses.take(&subscriber(address), UNPROVED_OF_ADDRESS, now)?;
+        accounts.take(account, UNPROVED_OF_ACCOUNT, now)
     }
 
     /// Counts an unverified callback from a listed address. After too many, the address is removed from the
@@ -264,10 +259,7 @@ impl RateLimiters {
     pub(crate) fn disproved(&self, account: &AccountId, address: IpAddr, now: Time) {
         let sender = (account.clone(), subscriber(address));
         let of_proven = &self.unproved.of_proven;
-        if of_proven
-            .consume(&sender, UNPROVED_OF_ADDRESS, now)
-            .is_err()
-        {
+        if of_proven.take(&sender, UNPROVED_OF_ADDRESS, now).is_err() {
             self.proven.forget(account, address);
         }
     }
@@ -282,7 +274,7 @@ impl RateLimiters {
         limit: RateLimit,
         now: Time,
     ) -> Result<(), Exhausted> {
-        self.addresses.consume(&subscriber(address), limit, now)
+        self.addresses.take(&subscriber(address), limit, now)
     }
 }
 
@@ -294,15 +286,15 @@ mod tests {
     #[test]
     fn addresses_that_prove_nothing_leave_callbacks_of_another_address_a_token() {
         let (limits, now) = (RateLimiters::default(), Time::from_secs(1000));
-        let account = AccountId::parse("provider-live").unwrap();
+        let account = AccountId::parse("vendor-live").unwrap();
         let address = |last| IpAddr::from([192, 0, 2, last]);
-        let consume = |last| limits.unproved(&account, address(last), now);
+        let take = |last| limits.unproved(&account, address(last), now);
         for forger in 0..4 {
-            assert_eq!((0..1000).filter(|_| consume(forger).is_ok()).count(), 20);
+            assert_eq!((0..1000).filter(|_| take(forger).is_ok()).count(), 20);
         }
-        consume(200).unwrap();
+        take(200).unwrap();
         let taken: usize = (100..150)
-            .map(|forger| (0..1000).filter(|_| consume(forger).is_ok()).count())
+            .map(|forger| (0..1000).filter(|_| take(forger).is_ok()).count())
             .sum();
         assert_eq!(taken, 19, "the account's share is bounded");
     }
@@ -340,7 +332,7 @@ mod tests {
     #[test]
     fn an_address_that_proves_nothing_too_often_is_known_no_more() {
         let (limits, now) = (RateLimiters::default(), Time::from_secs(1000));
-        let account = AccountId::parse("provider-live").unwrap();
+        let account = AccountId::parse("vendor-live").unwrap();
         let address = |last| IpAddr::from([192, 0, 2, last]);
         for last in [1, 2] {
             limits.proven.insert(&account, "live", address(last), now);
@@ -370,34 +362,31 @@ mod tests {
     fn a_burst_passes_and_then_the_rate_holds() {
         let buckets = Buckets::default();
         for _ in 0..3 {
-            assert_eq!(buckets.consume(&1, SLOW, at(0)), Ok(()));
+            assert_eq!(buckets.take(&1, SLOW, at(0)), Ok(()));
         }
-        let refused = buckets.consume(&1, SLOW, at(0)).unwrap_err();
+        let refused = buckets.take(&1, SLOW, at(0)).unwrap_err();
         assert_eq!(refused.retry_after, Duration::from_millis(500));
-        assert!(buckets.consume(&1, SLOW, at(499)).is_err());
-        assert!(buckets.consume(&1, SLOW, at(500)).is_ok());
-        assert!(buckets.consume(&1, SLOW, at(500)).is_err());
-        assert!(
-            buckets.consume(&2, SLOW, at(500)).is_ok(),
-            "another's bucket"
-        );
+        assert!(buckets.take(&1, SLOW, at(499)).is_err());
+        assert!(buckets.take(&1, SLOW, at(500)).is_ok());
+        assert!(buckets.take(&1, SLOW, at(500)).is_err());
+        assert!(buckets.take(&2, SLOW, at(500)).is_ok(), "another's bucket");
     }
 
     #[test]
     fn a_clock_that_goes_back_refuses_nobody_s_next_request() {
         let buckets = Buckets::default();
         for _ in 0..3 {
-            assert_eq!(buckets.consume(&1, SLOW, at(86_400_000)), Ok(()));
+            assert_eq!(buckets.take(&1, SLOW, at(86_400_000)), Ok(()));
         }
         for _ in 0..3 {
-            assert_eq!(buckets.consume(&1, SLOW, at(0)), Ok(()));
+            assert_eq!(buckets.take(&1, SLOW, at(0)), Ok(()));
         }
-        let refused = buckets.consume(&1, SLOW, at(0)).unwrap_err();
+        let refused = buckets.take(&1, SLOW, at(0)).unwrap_err();
         assert_eq!(refused.retry_after, Duration::from_millis(500));
         // Simultaneous requests may have their times in any order.
         assert!(
             buckets
-                .consume(&1, SLOW, at(0).before(Duration::from_millis(900)))
+                .take(&1, SLOW, at(0).before(Duration::from_millis(900)))
                 .is_err()
         );
     }
@@ -408,13 +397,10 @@ mod tests {
         assert!(buckets.take_many(&1, 2, SLOW, at(0)).is_ok());
         let refused = buckets.take_many(&1, 2, SLOW, at(0)).unwrap_err();
         assert_eq!(refused.retry_after, Duration::from_millis(500));
-        assert!(
-            buckets.consume(&1, SLOW, at(0)).is_ok(),
-            "nothing was taken"
-        );
-        assert!(buckets.consume(&1, SLOW, at(0)).is_err());
+        assert!(buckets.take(&1, SLOW, at(0)).is_ok(), "nothing was taken");
+        assert!(buckets.take(&1, SLOW, at(0)).is_err());
         assert!(buckets.take_many(&2, 10, SLOW, at(0)).is_ok());
-        assert!(buckets.consume(&2, SLOW, at(0)).is_err());
+        assert!(buckets.take(&2, SLOW, at(0)).is_err());
     }
 
     #[test]
@@ -424,29 +410,29 @@ mod tests {
             per_second: 1,
             burst: 1,
         };
-        let consume = |text: &str| limits.address(text.parse().unwrap(), once, at(0)).is_ok();
-        assert!(consume("2001:db8::1") && !consume("2001:db8::2") && consume("2001:db8:0:1::1"));
-        assert!(consume("192.0.2.1") && consume("192.0.2.2") && !consume("::ffff:192.0.2.1"));
+        let take = |text: &str| limits.address(text.parse().unwrap(), once, at(0)).is_ok();
+        assert!(take("2001:db8::1") && !take("2001:db8::2") && take("2001:db8:0:1::1"));
+        assert!(take("192.0.2.1") && take("192.0.2.2") && !take("::ffff:192.0.2.1"));
     }
 
     #[test]
     fn a_flood_of_callers_costs_bounded_memory_and_nobody_else_their_bucket() {
         let buckets = Buckets::default();
-        assert!(buckets.consume(&u32::MAX, SLOW, at(0)).is_ok());
+        assert!(buckets.take(&u32::MAX, SLOW, at(0)).is_ok());
         let flood = u32::try_from(SHARDS * SHARD_CAPACITY * 2).unwrap();
         for caller in 0..flood {
-            let _ = buckets.consume(&caller, SLOW, at(0));
+            let _ = buckets.take(&caller, SLOW, at(0));
         }
         let held = |buckets: &Buckets<u32>| -> usize {
             let shards = buckets.shards.iter();
             shards.map(|shard| shard.lock().full_at.len()).sum()
         };
         assert!(held(&buckets) <= SHARDS * SHARD_CAPACITY);
-        assert!(buckets.consume(&u32::MAX, SLOW, at(0)).is_ok());
-        assert!(buckets.consume(&u32::MAX, SLOW, at(0)).is_ok());
-        assert!(buckets.consume(&u32::MAX, SLOW, at(0)).is_err());
+        assert!(buckets.take(&u32::MAX, SLOW, at(0)).is_ok());
+        assert!(buckets.take(&u32::MAX, SLOW, at(0)).is_ok());
+        assert!(buckets.take(&u32::MAX, SLOW, at(0)).is_err());
         for caller in 0..1000 {
-            assert!(buckets.consume(&(flood + caller), SLOW, at(60_000)).is_ok());
+            assert!(buckets.take(&(flood + caller), SLOW, at(60_000)).is_ok());
         }
         assert!(held(&buckets) < SHARDS * SHARD_CAPACITY, "idle ones went");
     }
@@ -464,13 +450,13 @@ mod tests {
             let mut granted = Vec::new();
             for gap in gaps {
                 now += gap * 1_000_000;
-                match consume_tokens(&mut full_at, 1, limit, now) {
+                match take(&mut full_at, 1, limit, now) {
                     Ok(()) => granted.push(now),
                     Err(refused) => {
                         let wait = u64::try_from(refused.retry_after.as_nanos()).unwrap();
                         prop_assert!(wait > 0);
-                        prop_assert!(consume_tokens(&mut full_at.clone(), 1, limit, now + wait).is_ok());
-                        prop_assert!(consume_tokens(&mut full_at.clone(), 1, limit, now + wait - 1).is_err());
+                        prop_assert!(take(&mut full_at.clone(), 1, limit, now + wait).is_ok());
+                        prop_assert!(take(&mut full_at.clone(), 1, limit, now + wait - 1).is_err());
                     }
                 }
             }

@@ -47,22 +47,22 @@ pub(super) fn list_parameters() -> Vec<Parameter> {
         of(
             "order_id",
             formats::OrderId::schema(),
-            "Only payments of this order.",
+            "Payments of this order alone.",
         ),
         of(
             "status",
             formats::PaymentStatus::schema(),
-            "Only payments in this status.",
+            "Payments in this status alone.",
         ),
         of(
             "since",
             formats::Instant::schema(),
-            "Payments that were created at this time or later.",
+            "Payments that were made then or later.",
         ),
         of(
             "until",
             formats::Instant::schema(),
-            "Payments that were created before this time.",
+            "Payments that were made before.",
         ),
         query::limit_parameter(),
         query::cursor_parameter(),
@@ -188,7 +188,7 @@ pub(super) fn list_asked(
 ) -> Result<(PaymentFilter, Paging), ApiError> {
     let status = status
         .map(|text| {
-            let unknown = || ApiError::invalid("status", "is not a status of a payment");
+            let unknown = || ApiError::invalid("status", "is no status of a payment");
             Status::parse(&text).ok_or_else(unknown)
         })
         .transpose()?;

@@ -89,12 +89,12 @@ impl utoipa::IntoParams for MethodsQuery {
             parameter(
                 "amount",
                 formats::InvoiceAmount::schema(),
-                "Amount of the payment; without it, limits are not applied.",
+                "What is to be paid; without it limits are not applied.",
             ),
             parameter(
                 "currency",
                 formats::Currency::schema(),
-                "Currency of the amount; default `USD`.",
+                "Of what; `USD` where it is absent.",
             ),
         ]
     }
@@ -172,8 +172,8 @@ mod tests {
             ("currency=null", "currency"),
         ] {
             let refused = read(Some(query)).unwrap_err();
-            let text = format!("{refused:?}");
-            assert!(text.contains(&format!("Some({name:?})")), "{query}: {text}");
+            let told = format!("{refused:?}");
+            assert!(told.contains(&format!("Some({name:?})")), "{query}: {told}");
         }
     }
 }

@@ -51,7 +51,7 @@ use crate::admission::AdmissionClass;
 use crate::telemetry::Edge;
 use crate::web::ApiError;
 
-/// Limits in config/security.md, for the test that compares them.
+/// Limits in config/README.md, for the test that compares them.
 #[cfg(test)]
 pub(crate) mod documented_limits {
     pub(crate) use super::callbacks::RATE as PROVED;

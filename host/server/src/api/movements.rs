@@ -40,7 +40,7 @@ impl utoipa::IntoParams for MovementsQuery {
             of(
                 "payment_id",
                 formats::PaymentId::schema(),
-                "Only movements of this payment, including movements that are not final yet.",
+                "Movements of this payment alone, those too that are not final yet.",
             ),
             of(
                 "since",

@@ -270,12 +270,12 @@ impl<'a> PaymentBody<'a> {
 /// or a 5xx does not prove that the creation failed: retry with the same key.
 #[utoipa::path(
     post, path = "/api/v1/payments", tag = "Payments", operation_id = "createPayment",
-    params(("Idempotency-Key" = Option<String>, Header, description = "The idempotency key, if the body does not contain one.")),
+    params(("Idempotency-Key" = Option<String>, Header, description = "The idempotency key of a body that has none.")),
     request_body(content = CreateBody, content_type = "application/json"),
     responses(
         (status = 201, description = "The payment was created.", body = PaymentBody,
             headers(("Location" = String, description = "Where the payment is read."))),
-        (status = 200, description = "The same request was made before: the payment in its current state.",
+        (status = 200, description = "The same request was made before: the payment as it stands now.",
             body = PaymentBody,
             headers(("Idempotent-Replayed" = bool, description = "Always `true`."))),
         (status = 409, description = "The idempotency key was used with other data.", body = ErrorBody),

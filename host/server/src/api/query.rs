@@ -65,7 +65,7 @@ pub(super) fn paging(
 /// 422 for an invalid payment id.
 pub(super) fn payment(id: Option<Cow<'_, str>>) -> Result<Option<PaymentId>, ApiError> {
     let payment = id.map(|id| PaymentId::parse(&id)).transpose();
-    payment.map_err(|_| ApiError::invalid("payment_id", "is not a payment's id"))
+    payment.map_err(|_| ApiError::invalid("payment_id", "is no payment's id"))
 }
 
 /// Parses the parameter `order_id`.
@@ -102,7 +102,7 @@ pub(super) fn parameter(
 
 /// `limit` of [`paging`].
 pub(super) fn limit_parameter() -> Parameter {
-    let about = "Maximum number of payments of a page; default 50.";
+    let about = "Most payments of a page; 50 where it is absent.";
     parameter("limit", Required::False, formats::Limit::schema(), about)
 }
 
@@ -155,8 +155,8 @@ mod tests {
             ("Amount=1", "\"Amount\""),
         ] {
             let refused = read(Some(query), ["amount"]).unwrap_err();
-            let text = format!("{refused:?}");
-            assert!(text.contains(&format!("{name:?}")[1..]), "{query}: {text}");
+            let told = format!("{refused:?}");
+            assert!(told.contains(&format!("{name:?}")[1..]), "{query}: {told}");
         }
     }
 }

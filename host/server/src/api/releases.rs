@@ -74,7 +74,7 @@ impl From<&Release> for ReleaseBody {
                 ("ETag" = String, description = "The answer's tag."),
                 ("Cache-Control" = String, description = "`public, max-age=300`"),
             )),
-        (status = 304, description = "The caller already has this version.",
+        (status = 304, description = "It is the one that the caller knows.",
             headers(
                 ("ETag" = String, description = "The answer's tag."),
                 ("Cache-Control" = String, description = "`public, max-age=300`"),

@@ -112,7 +112,7 @@ impl StartedBody {
         (status = 200, description = "The payment was started.", body = StartedBody),
         (status = 404, description = "No such payment of this merchant in this environment.",
             body = ErrorBody),
-        (status = 409, description = "A hosted payment, a payment that can no longer be started, another method, or a start whose outcome is not known yet.",
+        (status = 409, description = "A hosted payment, one that cannot be started any more, another method, or a start whose outcome is not known yet.",
             body = ErrorBody,
             headers(("Retry-After" = Option<u64>, description = "Seconds, where calling again may help."))),
         Authenticated, WithBody,

@@ -56,7 +56,7 @@ impl ApiState {
     }
 
     /// The use cases.
-    pub(crate) fn gateway(&self) -> &Gateway {
+    pub(super) fn gateway(&self) -> &Gateway {
         &self.0.gateway
     }
 
@@ -64,14 +64,14 @@ impl ApiState {
         &self.0.limits
     }
 
-    /// Counts a request against a limit of all nodes together: `consume` uses this node's share.
+    /// Counts a request against a limit of all nodes together: `take` uses this node's share.
     ///
     /// # Errors
     /// [`Exhausted`], for the whole limit.
-    pub(super) fn consume_share(
+    pub(super) fn take(
         &self,
         limit: RateLimit,
-        consume: impl FnOnce(RateLimit) -> Result<(), Exhausted>,
+        take: impl FnOnce(RateLimit) -> Result<(), Exhausted>,
     ) -> Result<(), Exhausted> {
         let store = self.0.gateway.store();
         store.demanded();
@@ -80,7 +80,7 @@ impl ApiState {
             per_second: share.share_of(limit.per_second),
             burst: share.share_of(limit.burst),
         };
-        consume(here).map_err(|exhausted| Exhausted { limit, ..exhausted })
+        take(here).map_err(|exhausted| Exhausted { limit, ..exhausted })
     }
 
     pub(super) fn now(&self) -> Time {
@@ -99,7 +99,7 @@ impl ApiState {
     pub(crate) fn count_address(&self, parts: &Parts) -> Result<(), ApiError> {
         let address = self.client(parts);
         let limit = self.0.gateway.settings().rate_limit;
-        let counted = self.consume_share(limit, |here| {
+        let counted = self.take(limit, |here| {
             self.0.limits.address(address, here, self.now())
         });
         counted.map_err(ApiError::TooMany)

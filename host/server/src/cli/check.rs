@@ -245,7 +245,7 @@ fn judge(config: &Config, profile: Profile, runtime: Option<Arc<Runtime>>, check
     for method in settings.methods.keys() {
         if modules.method(*method, Environment::Live).is_none() {
             checked.warnings.push(format!(
-                "methods/{method}.toml: module method.{method} does not exist yet"
+                "methods/{method}.toml: there is no module method.{method} yet"
             ));
         }
     }
@@ -285,15 +285,15 @@ mod tests {
     #[test]
     fn an_empty_main_file_lacks_its_public_url_like_any_other() {
         let folder = tempfile::tempdir().unwrap();
-        let summary = |text: &str| {
+        let told = |text: &str| {
             std::fs::write(folder.path().join("kassette.toml"), text).unwrap();
             let problems = problems(folder.path()).into_iter();
             problems
                 .map(|(_, why)| why)
                 .find(|why| why.contains("public_url"))
         };
-        assert!(summary("").is_some());
-        assert_eq!(summary(""), summary("# nothing yet\n"));
+        assert!(told("").is_some());
+        assert_eq!(told(""), told("# nothing yet\n"));
     }
 
     #[test]

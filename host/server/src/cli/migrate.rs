@@ -23,7 +23,7 @@ pub(super) async fn migrate(args: MigrateArgs) -> Result<(), String> {
     let (place, serving) = args.store.owned()?;
     match place {
         StoreLocation::Folder(options) => println!(
-            "the store is in {}: the next start converts it to the format of this release",
+            "the store is in {}: the next start brings it to this release's form by itself",
             options.path.display()
         ),
         StoreLocation::Database(options) => {

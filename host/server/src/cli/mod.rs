@@ -1,7 +1,6 @@
 //! The command line.
 
 mod check;
-mod credential;
 mod migrate;
 mod module;
 mod offline;
@@ -9,7 +8,6 @@ mod output;
 mod progress;
 mod remote;
 mod service_user;
-mod shop;
 mod signing;
 mod status;
 mod stopped_store;
@@ -141,16 +139,6 @@ enum Command {
     Audit(Noun<AuditAction>),
     /// Modules.
     Plugin(Noun<PluginAction>),
-    /// Forward the events of a merchant's test payments to any address, signed.
-    #[command(
-        after_help = "Example:\n  KASSETTE_API_KEY=kp_test_… kassette listen --forward-to http://localhost:3000/webhooks"
-    )]
-    Listen(shop::ListenArgs),
-    /// Create a test payment that causes an event, and print the event.
-    #[command(
-        after_help = "Example:\n  KASSETTE_API_KEY=kp_test_… kassette trigger payment.disputed"
-    )]
-    Trigger(shop::TriggerArgs),
     /// Print a shell script that completes commands and options.
     #[command(
         after_help = "Example:\n  kassette completions bash > ~/.local/share/bash-completion/completions/kassette"
@@ -189,7 +177,7 @@ pub fn main() -> ExitCode {
         };
     }
     if let Command::Serve { .. } | Command::Dev(_) | Command::DevNode = cli.command {
-        memory::set_purge_delay();
+        memory::give_back_soon();
     }
     let sockets = match cli.command {
         Command::Serve { .. } => handed_over(),
@@ -279,11 +267,6 @@ async fn run(command: Command, sockets: HandedOver) -> Result<ExitCode, String> 
             Ok((what, json)) => module::run(what, json).await,
             Err(noun) => remote::run(*noun).await,
         },
-        Command::Listen(args) => {
-            let stop = Stop::catch().map_err(uncaught)?;
-            shop::listen(args, stop.stop_requested).await
-        }
-        Command::Trigger(args) => shop::trigger(args).await,
         Command::Completions { shell } => output::print(&completions(shell)),
         Command::CompileModule => Err("is done before".into()),
     };

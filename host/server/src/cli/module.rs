@@ -157,7 +157,7 @@ fn install(folder: Folder, json: bool) -> Result<(), String> {
     }
     if !others.is_empty() {
         return Err(format!(
-            "another version is there already, and nothing was written; remove it first: {}",
+            "another version stands there, and nothing was written; remove it first: {}",
             others.join(", ")
         ));
     }

@@ -32,7 +32,7 @@ pub(super) fn keygen(secret_key: &Path, public_key: &Path, json: bool) -> Result
         return Err(stands(path));
     }
     for (path, mode, bytes) in files {
-        let written = NewFile::create_next_to(path, mode).and_then(|mut file| {
+        let written = NewFile::beside(path, mode).and_then(|mut file| {
             file.write_all(bytes)?;
             file.keep_new()
         });
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_signed_in_its_place_or_next_to_it() {
+    fn a_file_is_signed_in_its_place_or_beside_it() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         keygen(&at("key"), &at("key.pub"), true).unwrap();

@@ -67,7 +67,8 @@ impl StoppedStore {
     pub(super) fn find(&self) -> Result<DataDir, String> {
         let found = self.data_dir()?;
         if found.database.is_some() {
-            return Err("this store is a PostgreSQL database: use the database's own tools to back it up, restore and maintain it (config/nodes.md)"
+            return Err("this store is a PostgreSQL database: it is backed up, restored and looked after by the \
+                        database's own means (config/README.md, \"PostgreSQL\")"
                 .into());
         }
         Ok(found)
@@ -91,7 +92,8 @@ impl StoppedStore {
         let folder = self.config.as_deref().unwrap_or(Path::new(CONFIG));
         let main = Config::read_main(folder).map_err(|error| {
             format!(
-                "{error}\nName the store of a stopped server with --config or --data-dir. For a running server, set an operator token in KASSETTE_OPERATOR_TOKEN"
+                "{error}\nThe store of a stopped server is named with --config or --data-dir; a \
+                 running one is asked with an operator token in KASSETTE_OPERATOR_TOKEN"
             )
         })?;
         Ok(DataDir {

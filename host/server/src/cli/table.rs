@@ -41,8 +41,11 @@ impl fmt::Display for Fitted {
         let named = named.join(", ");
         match self.left_out.len() {
             0 => Ok(()),
-            1 => writeln!(f, "One column is omitted ({named}): --json shows it"),
-            more => writeln!(f, "{more} columns are omitted ({named}): --json shows them"),
+            1 => writeln!(f, "One column is left out ({named}): --json shows it"),
+            more => writeln!(
+                f,
+                "{more} columns are left out ({named}): --json shows them"
+            ),
         }
     }
 }
@@ -56,30 +59,30 @@ pub(super) fn fit(titles: Vec<String>, rows: Vec<Vec<String>>, width: u16) -> Fi
             least(cells.chain(titles.get(column)))
         })
         .collect();
-    let mut left = width.saturating_sub(BORDERS) + BETWEEN;
-    let shown: Vec<bool> = least
+    let mut room = width.saturating_sub(BORDERS) + BETWEEN;
+    let kept: Vec<bool> = least
         .iter()
         .map(|least| {
-            let rest = left.checked_sub(least + PADDING + BETWEEN);
-            left = rest.unwrap_or(left);
+            let rest = room.checked_sub(least + PADDING + BETWEEN);
+            room = rest.unwrap_or(room);
             rest.is_some()
         })
         .collect();
-    let is_shown = |column: &usize| shown.get(*column).copied().unwrap_or(false);
+    let is_kept = |column: &usize| kept.get(*column).copied().unwrap_or(false);
     let chosen = |row: Vec<String>| {
         let cells = row.into_iter().enumerate();
-        let cells = cells.filter(|(column, _)| is_shown(column));
+        let cells = cells.filter(|(column, _)| is_kept(column));
         cells.map(|(_, cell)| cell).collect::<Vec<_>>()
     };
     let mut table = table(presets::UTF8_BORDERS_ONLY, width);
     let left_out = titles.iter().enumerate();
-    let left_out = left_out.filter(|(column, _)| !is_shown(column));
+    let left_out = left_out.filter(|(column, _)| !is_kept(column));
     let left_out = left_out.map(|(_, title)| title.clone()).collect();
     table.set_header(chosen(titles));
     for row in rows {
         table.add_row(chosen(row));
     }
-    let least = least.into_iter().zip(&shown).filter(|(_, shown)| **shown);
+    let least = least.into_iter().zip(&kept).filter(|(_, kept)| **kept);
     for (column, (least, _)) in table.column_iter_mut().zip(least) {
         let width = Width::Fixed(least + PADDING);
         column.set_constraint(ColumnConstraint::LowerBoundary(width));
@@ -155,9 +158,9 @@ mod tests {
         assert!(widest(&text) <= 120, "{text}");
         assert_eq!(text.matches(&id).count(), 3, "{text}");
         assert!(text.contains("Short"), "one behind it has room: {text}");
-        assert!(text.ends_with("One column is omitted (Attempt): --json shows it\n"));
+        assert!(text.ends_with("One column is left out (Attempt): --json shows it\n"));
         let narrow = fit(texts(titles), vec![row.clone()], 60).to_string();
-        assert!(narrow.contains("3 columns are omitted (Other, Payment, Attempt): --json"));
+        assert!(narrow.contains("3 columns are left out (Other, Payment, Attempt): --json"));
         let wide = fit(texts(titles), vec![row], 200);
         assert!(wide.is_whole() && !wide.to_string().contains("left out"));
     }
@@ -179,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn names_stay_whole_next_to_values_of_any_length() {
+    fn names_stay_whole_beside_values_of_any_length() {
         let fields = ["a_name_of_a_field", "b"].map(|name| [name.to_owned(), "word ".repeat(60)]);
         let text = pairs(&fields, 120);
         assert!(widest(&text) <= 120 && text.contains("a_name_of_a_field"));

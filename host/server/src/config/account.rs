@@ -120,7 +120,7 @@ pub(super) fn read(path: &Path, stem: &str, profile: Profile) -> Result<Account,
         && !file.platform_account
         && !simulated_dev
     {
-        refuse("merchants = \"all\" would send every merchant's live money to one account; list the merchants, or set platform_account = true if you intend that".into());
+        refuse("merchants = \"all\" would take every merchant's live money into one account; list the merchants, or set platform_account = true if that is meant".into());
     }
     for (hosts, field) in [
         (&file.hosts, "hosts"),
@@ -263,7 +263,7 @@ fn check_hosts(hosts: &[String], field: &str) -> Result<(), String> {
         });
         if !plain || name.contains(['/', '@', '?', '#', '*']) {
             return Err(format!(
-                "{field}: {host:?} is not a host name; write it like \"api.example.com\" or \"*.example.com\""
+                "{field}: {host:?} is no host name; write it like \"api.example.com\" or \"*.example.com\""
             ));
         }
     }
@@ -323,11 +323,11 @@ fn secret(
 
 fn terms(name: &str, table: TermsTable) -> Result<(MethodId, Terms), String> {
     let method = MethodId::parse(name).ok_or_else(|| {
-        format!("methods: {name:?} is not the id of a payment method, such as \"ideal\"")
+        format!("methods: {name:?} is no payment method's id, which is written like \"ideal\"")
     })?;
     let currency = |code: &str| {
         Currency::parse(code)
-            .ok_or_else(|| format!("methods.{name}: {code:?} is not a supported currency"))
+            .ok_or_else(|| format!("methods.{name}: {code:?} is no supported currency"))
     };
     let amount = |text: &str| {
         Minor::parse(text).map_err(|error| format!("methods.{name}: amount {text:?} {error}"))

@@ -7,9 +7,9 @@ use toml::{Table, Value};
 use super::{MainFile, Profile};
 
 const MAIN: &str = include_str!("../../../../config/kassette.toml");
-const PAGE: &str = include_str!("../../../../config/configure.md");
-/// Header row of each table of settings.
-const TABLE: &str = "| Setting | Default | Live | Meaning |";
+const PAGE: &str = include_str!("../../../../config/README.md");
+/// Header row of the table of settings.
+const TABLE: &str = "| Setting | Live | Meaning |";
 /// Settings whose value in the sample differs from the default.
 const OWN: [&str; 4] = ["public_url", "data_dir", "plugin_dir", "master_key_file"];
 /// Other valid values for settings whose value cannot be varied automatically.
@@ -92,17 +92,15 @@ fn fields(above: &str) -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
-/// Rows of the tables: names of the settings, the cells "Default" and "Live".
+/// Rows of the table: names of the settings, the cell "Live", and the description.
 fn rows() -> Vec<(Vec<String>, String, String)> {
-    let tables = PAGE.split(TABLE).skip(1);
-    let rows = tables.flat_map(|table| {
-        let rows = table.lines().skip(2);
-        rows.take_while(|row| row.starts_with('|'))
-    });
+    let known = shown();
+    let (_, table) = PAGE.split_once(TABLE).unwrap();
+    let rows = table.lines().skip(2).take_while(|row| row.starts_with('|'));
     rows.map(|row| {
         let cells: Vec<&str> = row
             .trim_matches('|')
-            .splitn(4, '|')
+            .splitn(3, '|')
             .map(str::trim)
             .collect();
         let mut names = Vec::new();
@@ -115,7 +113,12 @@ fn rows() -> Vec<(Vec<String>, String, String)> {
                 }
                 None => name.to_owned(),
             };
-            names.push(name);
+            match name.strip_suffix('*') {
+                Some(above) => {
+                    names.extend(known.keys().filter(|key| key.starts_with(above)).cloned())
+                }
+                None => names.push(name),
+            }
         }
         (names, cells[1].to_owned(), cells[2].to_owned())
     })
@@ -155,7 +158,7 @@ fn the_table_says_of_every_setting_whether_it_is_live() {
     let shown = shown();
     let mut unsaid: Vec<&String> = shown.keys().collect();
     let started: MainFile = sample().try_into().unwrap();
-    for (names, _, live) in rows() {
+    for (names, live, _) in rows() {
         for name in names {
             let value = shown
                 .get(&name)
@@ -208,10 +211,8 @@ fn defaults_in_the_table_are_those_that_hold() {
         "drain_seconds",
     ];
     let mut looked_at = 0;
-    for (names, default_cell, _) in rows() {
-        let words: Vec<&str> = default_cell
-            .split(|c: char| !c.is_ascii_alphanumeric())
-            .collect();
+    for (names, _, text) in rows() {
+        let words: Vec<&str> = text.split(|c: char| !c.is_ascii_alphanumeric()).collect();
         for name in names
             .iter()
             .filter(|name| said_of.iter().any(|of| name.starts_with(of)))
@@ -231,7 +232,7 @@ fn defaults_in_the_table_are_those_that_hold() {
             let default = shown[name].to_string();
             assert!(
                 words.contains(&default.as_str()),
-                "{name} is {default} by default: {default_cell}"
+                "{name} is {default} where nothing is said: {text}"
             );
             looked_at += 1;
         }

@@ -426,7 +426,7 @@ impl Plugins {
         let outlives = personal > 0 && (log == 0 || log > personal);
         (self.record_conversations && outlives).then(|| {
             format!(
-                "plugins.record_conversations stores payers' data for retention.routing_log_days, which \
+                "plugins.record_conversations keeps what is known of payers for retention.routing_log_days, which \
                  must then be between 1 and retention.personal_data_days = {personal}"
             )
         })
@@ -609,16 +609,15 @@ impl Retention {
         .filter(|(_, days, least)| *days != 0 && !(*least..=MOST_DAYS).contains(days))
         .map(|(name, days, least)| {
             format!(
-                "retention.{name} = {days} must be 0 (no limit) or between {least} and {MOST_DAYS}"
+                "retention.{name} = {days} must be 0 (for ever) or between {least} and {MOST_DAYS}"
             )
         })
         .chain((self.routing_log_mib > MOST_LOG_MIB).then(|| {
-            format!("retention.routing_log_mib must be between 0 (no limit) and {MOST_LOG_MIB}")
+            format!("retention.routing_log_mib must be between 0 (as large as it gets) and {MOST_LOG_MIB}")
         }))
-        .chain(
-            (self.listing_sample_percent > 100)
-                .then(|| "retention.listing_sample_percent must be between 0 and 100".to_owned()),
-        )
+        .chain((self.listing_sample_percent > 100).then(|| {
+            "retention.listing_sample_percent must be between 0 and 100".to_owned()
+        }))
     }
 }
 

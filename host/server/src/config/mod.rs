@@ -1,7 +1,7 @@
 //! Configuration files: `kassette.toml`, `methods/*.toml`, `providers/*.toml`, `releases/*.toml`.
 //!
 //! All values are checked when the files are read. An error names the file and the correction, and the running
-//! configuration stays in effect. `config/configure.md` documents the settings.
+//! configuration stays in effect. `config/README.md` documents the settings.
 
 mod access;
 mod account;
@@ -20,7 +20,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use kassette_domain::brand::Logo;
 use kassette_domain::id::AccountId;
 use kassette_domain::method::MethodId;
 use kassette_domain::release::Release;
@@ -31,7 +30,6 @@ use kassette_http::CertificateDer;
 use serde::de::DeserializeOwned;
 
 use crate::listen::certificates;
-use crate::web::picture;
 
 pub(crate) use dev::RATE_LIMIT as DEV_RATE_LIMIT;
 pub(crate) use main_file::{MainFile, url_of_environment};
@@ -176,10 +174,8 @@ pub(crate) struct Config {
     pub(crate) main: MainFile,
     /// Folder that the configuration was read from. Relative paths in `kassette.toml` start here.
     pub(crate) folder: PathBuf,
-    /// `methods/*.toml`, for the methods' modules.
+    /// `methods/*.toml`.
     pub(crate) methods: BTreeMap<MethodId, Values>,
-    /// Official marks of methods.
-    pub(crate) marks: BTreeMap<MethodId, Logo>,
     /// `providers/*.toml`.
     pub(crate) accounts: BTreeMap<AccountId, Account>,
     /// `releases/*.toml`. `None` if the folder does not exist.
@@ -247,12 +243,11 @@ impl Config {
             listed(&folder.join("methods")),
             listed(&folder.join("providers")),
         );
-        let (mut methods, mut marks) = (BTreeMap::new(), BTreeMap::new());
+        let mut methods = BTreeMap::new();
         for path in method_files {
             match read_method(&path) {
-                Ok((method, settings, mark)) => {
+                Ok((method, settings)) => {
                     methods.insert(method, settings);
-                    marks.extend(mark.map(|mark| (method, mark)));
                 }
                 Err(wrong) => errors.extend(wrong.into_iter().map(ConfigError::placed)),
             }
@@ -279,7 +274,6 @@ impl Config {
             main,
             folder: folder.to_owned(),
             methods,
-            marks,
             accounts,
             releases,
             test_authorities,
@@ -337,7 +331,6 @@ impl Config {
             is_staging_required: self.main.plugins.uploads == main_file::Uploads::ShadowFirst,
             release: self.release(profile),
             methods: self.methods.clone(),
-            marks: self.marks.clone(),
             accounts: self.accounts.clone(),
         }
     }
@@ -359,40 +352,15 @@ fn authorities(
     })
 }
 
-/// Name of a method's setting for its official mark, a PNG file. Its path is relative to the file with the setting.
-const LOGO: &str = "logo";
-
-/// A method with the settings for its module, and its mark.
-type MethodFile = (MethodId, Values, Option<Logo>);
-
 /// Reads the settings of a method. The stem of the file name is the method.
-fn read_method(path: &Path) -> Result<MethodFile, Vec<ConfigError>> {
+fn read_method(path: &Path) -> Result<(MethodId, Values), Vec<ConfigError>> {
     let unnamed = || {
         let why = "is named after no payment method; name it like ideal.toml";
         vec![ConfigError::new(path, why)]
     };
     let method = MethodId::parse(&stem(path)).ok_or_else(unnamed)?;
-    let mut table: BTreeMap<String, toml::Value> = parse(path).map_err(|error| vec![error])?;
-    let mark = match table.remove(LOGO) {
-        None => None,
-        Some(file) => {
-            let refused = |why| vec![ConfigError::new(path, format!("{LOGO}: {why}"))];
-            Some(read_mark(path, &file).map_err(refused)?)
-        }
-    };
-    Ok((method, account::settings(path, table)?, mark))
-}
-
-/// Reads a method's mark. `path` is the file with the setting.
-fn read_mark(path: &Path, file: &toml::Value) -> Result<Logo, String> {
-    let name = file.as_str().ok_or("must be the name of a PNG file")?;
-    let file = path.with_file_name(name);
-    let failed = |error: std::io::Error| format!("{name}: {error}");
-    if std::fs::metadata(&file).map_err(failed)?.len() > MAX_BYTES {
-        return Err(format!("{name}: is larger than 1 MiB"));
-    }
-    let content = std::fs::read(&file).map_err(failed)?;
-    picture::logo(content).map_err(|error| format!("{name}: {error}"))
+    let table = parse(path).map_err(|error| vec![error])?;
+    Ok((method, account::settings(path, table)?))
 }
 
 fn stem(path: &Path) -> String {
@@ -463,7 +431,7 @@ fn in_words(message: &str) -> String {
     let nearest = unknown.and_then(|name| Some((name, setting::nearest(name, names)?)));
     // Without a similar name, the reader's message lists all names.
     match nearest {
-        Some((name, nearest)) => format!("{name} is unknown: did you mean {nearest}?"),
+        Some((name, nearest)) => format!("{name} is unknown: is {nearest} meant?"),
         None => message.to_owned(),
     }
 }
@@ -474,38 +442,6 @@ mod tests {
     use kassette_domain::key::KeyOwner;
 
     use super::*;
-
-    #[test]
-    fn a_method_s_mark_is_a_png_file_that_is_written_again() {
-        let folder = tempfile::tempdir().unwrap();
-        let methods = folder.path().join("methods");
-        std::fs::create_dir(&methods).unwrap();
-        let mut file = Vec::new();
-        let mut encoder = png::Encoder::new(&mut file, 2, 1);
-        encoder.set_color(png::ColorType::Grayscale);
-        encoder
-            .add_text_chunk("Comment".into(), "<script>".into())
-            .unwrap();
-        let mut writer = encoder.write_header().unwrap();
-        writer.write_image_data(&[0, 255]).unwrap();
-        writer.finish().unwrap();
-        std::fs::write(methods.join("ideal.png"), &file).unwrap();
-        let read = |text: &str| {
-            std::fs::write(methods.join("ideal.toml"), text).unwrap();
-            Config::read(folder.path(), Profile::Dev)
-        };
-        let config = read("logo = \"ideal.png\"\npreferred = \"a\"\n").unwrap();
-        let settings = config.settings("https://pay.example", Profile::Dev);
-        let mark = settings.marks[&MethodId::Ideal].png();
-        assert!(mark.starts_with(b"\x89PNG") && !mark.windows(4).any(|part| part == b"tEXt"));
-        // Its module does not get the setting.
-        let preferred = ("preferred".to_owned(), "a".to_owned());
-        assert_eq!(settings.methods[&MethodId::Ideal], [preferred]);
-        for wrong in ["\"ideal.toml\"", "\"none.png\"", "7"] {
-            let refused = read(&format!("logo = {wrong}")).unwrap_err().to_string();
-            assert!(refused.contains("logo: "), "{refused}");
-        }
-    }
 
     #[test]
     fn nodes_that_differ_in_what_is_their_own_are_configured_alike() {
@@ -658,7 +594,7 @@ limits = { EUR = { min = "0.50", max = "1000.00" } }
     }
 
     #[test]
-    fn every_problem_is_reported_with_its_file_and_line() {
+    fn every_problem_is_told_with_its_file_and_line() {
         let folder = folder(&[
             (
                 "kassette.toml",
@@ -671,7 +607,7 @@ limits = { EUR = { min = "0.50", max = "1000.00" } }
             ("providers/d.toml", ACCOUNT),
         ]);
         let (config, errors) = Config::read_all(folder.path(), Profile::Serve);
-        let found: Vec<(String, Option<usize>)> = errors
+        let told: Vec<(String, Option<usize>)> = errors
             .iter()
             .map(|error| {
                 let name = Path::new(&error.path).file_name().unwrap();
@@ -687,7 +623,7 @@ limits = { EUR = { min = "0.50", max = "1000.00" } }
             ("c.toml", Some(1)),
         ];
         let expected = expected.map(|(name, line)| (name.to_owned(), line));
-        assert_eq!(found, expected, "{errors:?}");
+        assert_eq!(told, expected, "{errors:?}");
         assert_eq!(config.accounts.len(), 1, "what is right is read");
     }
 
@@ -768,14 +704,14 @@ limits = { EUR = { min = "0.50", max = "1000.00" } }
 
     /// Problems with a folder's permissions, as relative paths with the `chmod` mode that corrects each.
     fn exposed(folder: &Path, profile: Profile) -> Vec<String> {
-        let found = |error: ConfigError| {
+        let told = |error: ConfigError| {
             let path = Path::new(&error.path).strip_prefix(folder).unwrap();
             let command = error.why.split_once("chmod ").unwrap().1;
             let mode = command.split_once(" on it").unwrap().0;
             format!("{} {mode}", path.display())
         };
         let (_, errors) = Config::read_all(folder, profile);
-        errors.into_iter().map(found).collect()
+        errors.into_iter().map(told).collect()
     }
 
     #[test]
@@ -833,7 +769,7 @@ limits = { EUR = { min = "0.50", max = "1000.00" } }
         ]);
         set_mode(&folder.path().join("providers/file.toml"), 0o644);
         assert!(exposed(folder.path(), Profile::Serve).is_empty());
-        for (name, shown) in [
+        for (name, told) in [
             ("providers/inline.toml", "providers/inline.toml"),
             ("providers/rotating.toml", "providers/rotating.toml"),
             ("secret", "providers/file.toml"),
@@ -844,7 +780,7 @@ limits = { EUR = { min = "0.50", max = "1000.00" } }
             for (mode, command) in [(0o644, "600"), (0o604, "600"), (0o620, "go-w")] {
                 set_mode(&path, mode);
                 let found = exposed(folder.path(), Profile::Serve);
-                assert_eq!(found, [format!("{shown} {command}")]);
+                assert_eq!(found, [format!("{told} {command}")]);
                 assert!(exposed(folder.path(), Profile::Dev).is_empty());
             }
             set_mode(&path, 0o600);

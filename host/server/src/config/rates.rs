@@ -96,7 +96,8 @@ impl Config {
         let missing: Vec<_> = missing.map(Currency::code).collect();
         let warning = (!missing.is_empty()).then(|| {
             format!(
-                "kassette.toml: [rates]: no source has a rate for {}: merchants that invoice in it need their own rates",
+                "kassette.toml: [rates]: no source has a rate for {}: merchants that invoice in it need rates of \
+                 their own",
                 missing.join(", ")
             )
         });
@@ -139,11 +140,11 @@ fn table(file: File, now: Time) -> Result<RateTable, Vec<String>> {
         (Some(rates), None) => ("usd_per_unit", Currency::USD, rates),
         (None, Some(rates)) => ("units_per_euro", Currency::EUR, rates),
         (None, None) => {
-            let why = "the file has no rates: write them in [usd_per_unit] or in [units_per_euro]";
+            let why = "there are no rates: write them in [usd_per_unit] or in [units_per_euro]";
             return Err(vec![why.to_owned()]);
         }
         (Some(_), Some(_)) => {
-            let why = "units_per_euro must not be combined with usd_per_unit: write all rates in one of them";
+            let why = "units_per_euro stands beside usd_per_unit: write all rates in one of them";
             return Err(vec![why.to_owned()]);
         }
     };
@@ -198,10 +199,7 @@ fn date(text: &str, now: Time) -> Result<Time, String> {
 fn rate(code: &str, value: &toml::Value, base: Currency) -> Result<(Currency, Rate), String> {
     let currency = Currency::parse(code).ok_or_else(|| {
         let known = Currency::ALL.map(Currency::code);
-        format!(
-            "is not a supported currency; supported are {}",
-            known.join(", ")
-        )
+        format!("is no supported currency; there are {}", known.join(", "))
     })?;
     if currency == base {
         return Err(format!("{base} is 1 and needs no rate"));
@@ -272,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_is_wrong_is_reported_with_its_line() {
+    fn everything_that_is_wrong_is_told_with_its_line() {
         let good = "[usd_per_unit]\nEUR = \"1.08\"\n";
         for (text, line, why) in [
             (good.to_owned(), None, "missing field `date`"),
@@ -304,7 +302,7 @@ mod tests {
             (
                 format!("date = 2026-11-25\n{good}GPB = \"1.3\"\n"),
                 Some(4),
-                "is not a supported currency",
+                "is no supported currency",
             ),
             (
                 format!("date = 2026-11-25\n{good}USD = \"1\"\n"),
@@ -341,7 +339,7 @@ mod tests {
                 Some(4),
                 "in one of them",
             ),
-            ("date = 2026-11-25\n".into(), None, "the file has no rates"),
+            ("date = 2026-11-25\n".into(), None, "there are no rates"),
             (
                 "date = 2026-11-25\n[usd_per_unit]\n".into(),
                 Some(2),
@@ -393,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn a_currency_that_no_source_has_is_reported() {
+    fn a_currency_that_no_source_has_is_told() {
         let aed = "date = 2026-11-25\n[usd_per_unit]\nAED = \"0.2723\"\n";
         let warning = |section: &str| {
             let (errors, warning) = checked(section, aed);
@@ -401,13 +399,13 @@ mod tests {
             warning
         };
         assert_eq!(warning(""), None);
-        let text = warning("[rates]\necb = true").unwrap();
-        assert!(text.contains("no source has a rate for AED:"), "{text}");
+        let told = warning("[rates]\necb = true").unwrap();
+        assert!(told.contains("no source has a rate for AED:"), "{told}");
         assert_eq!(warning("[rates]\necb = true\nfile = \"rates.toml\""), None);
-        let text = warning("[rates]\nfile = \"rates.toml\"").unwrap();
+        let told = warning("[rates]\nfile = \"rates.toml\"").unwrap();
         assert!(
-            text.contains("EUR, GBP, PHP") && !text.contains("AED"),
-            "{text}"
+            told.contains("EUR, GBP, PHP") && !told.contains("AED"),
+            "{told}"
         );
         let (errors, warning) = checked("[rates]\nfile = \"rates.toml\"", "date = 1\n");
         assert_eq!((errors.len(), warning), (1, None));

@@ -141,7 +141,7 @@ changelog_url = "https://downloads.example/changelog"
     }
 
     #[test]
-    fn what_is_wrong_is_reported_with_its_file_and_line() {
+    fn what_is_wrong_is_told_with_its_file_and_line() {
         let folder = folder(&[
             ("a.toml", FILE.replace("\"6.8\"", "\"6.3\"")),
             (
@@ -154,7 +154,7 @@ changelog_url = "https://downloads.example/changelog"
             ("f.toml", FILE.replace("1.9.0", "1.9.0+again")),
         ]);
         let (releases, errors) = read(folder.path());
-        let found: Vec<_> = errors
+        let told: Vec<_> = errors
             .iter()
             .map(|error| {
                 let name = Path::new(&error.path).file_name().unwrap();
@@ -168,7 +168,7 @@ changelog_url = "https://downloads.example/changelog"
             ("d.toml", Some(4)),
             ("f.toml", Some(1)),
         ];
-        assert_eq!(found, expected, "{errors:?}");
+        assert_eq!(told, expected, "{errors:?}");
         assert_eq!(releases.unwrap().len(), 1);
     }
 

@@ -38,7 +38,7 @@ fn of_main(config: &Config) -> Vec<(&'static str, String)> {
     let is_made = plugin_dir.starts_with(&data_dir) && !plugin_dir.exists();
     if !plugin_dir.is_dir() && !is_made {
         let why = format!(
-            "plugin_dir = {} is not a folder: create it",
+            "plugin_dir = {} is no folder: make it",
             plugin_dir.display()
         );
         problems.push(("plugin_dir", why));

@@ -25,11 +25,11 @@ where
     A: Future<Output = ()>,
 {
     // A capacity of one is enough: any number of changes causes one reading.
-    let (sender, mut changes) = mpsc::channel(1);
+    let (tell, mut told) = mpsc::channel(1);
     let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
         let touched = !event.is_ok_and(|event| event.kind.is_access());
         if touched {
-            let _ = sender.try_send(());
+            let _ = tell.try_send(());
         }
     })?;
     watcher.watch(folder, RecursiveMode::Recursive)?;
@@ -37,11 +37,11 @@ where
     loop {
         tokio::select! {
             () = stop.cancelled() => return Ok(()),
-            changes = changes.recv() => if changes.is_none() { return Ok(()) },
+            told = told.recv() => if told.is_none() { return Ok(()) },
         }
-        while tokio::time::timeout(QUIET, changes.recv())
+        while tokio::time::timeout(QUIET, told.recv())
             .await
-            .is_ok_and(|changes| changes.is_some())
+            .is_ok_and(|told| told.is_some())
         {}
         changed().await;
     }

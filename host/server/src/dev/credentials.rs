@@ -57,10 +57,10 @@ pub(super) struct DemoEndpoint {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CredentialsError {
     /// The file cannot be read or written.
-    #[error("{path}: {why}; remove the data directory to start again")]
+    #[error("{path}: {why}; remove the data directory to begin anew")]
     File { path: String, why: String },
     /// The operating system provides no random bytes.
-    #[error("the operating system returned no random bytes: {0}")]
+    #[error("no randomness from the operating system: {0}")]
     Random(#[from] getrandom::Error),
 }
 

@@ -26,7 +26,7 @@ const PER_NODE: u32 = 40;
 /// Other connections.
 const RESERVED: u32 = 60;
 /// Interval of checks whether the server still runs.
-const CHECK_INTERVAL: Duration = Duration::from_millis(200);
+const LOOK: Duration = Duration::from_millis(200);
 
 /// Kind of the store of `dev`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -162,7 +162,7 @@ impl DevDatabase {
             return;
         };
         while stop
-            .run_until_cancelled(tokio::time::sleep(CHECK_INTERVAL))
+            .run_until_cancelled(tokio::time::sleep(LOOK))
             .await
             .is_some()
         {

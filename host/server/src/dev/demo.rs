@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use kassette_domain::delegation::DelegationStatus;
-use kassette_domain::secret::Secret;
 use kassette_gateway::clock::{AdjustableClock, Clock};
 use kassette_store::Store;
 
@@ -29,8 +28,6 @@ pub(super) struct Seeded {
     pub(super) operator_token: String,
     pub(super) merchant: ReadyMerchant,
     pub(super) reseller: Option<ReadyReseller>,
-    /// Opens the console signed in, once.
-    pub(super) sign_in_link: Secret,
 }
 
 impl Demo {
@@ -96,7 +93,6 @@ impl Demo {
             });
         }
         credentials.save(&self.data_dir)?;
-        let sign_in_link = seed::sign_in_link(store, credentials, now).await?;
         let (webhook_endpoint_id, webhook_secret) = webhook.unzip();
         Ok(Seeded {
             operator_token: credentials.operator_token.expose().to_owned(),
@@ -110,7 +106,6 @@ impl Demo {
                 webhook_secret,
             },
             reseller: shown,
-            sign_in_link,
         })
     }
 }

@@ -136,13 +136,13 @@ impl Guests {
     /// Rebuilds guests after changes until `stop`. The runtime watches the plugin folder.
     pub(super) async fn watch(self, stop: CancellationToken) -> Result<(), notify::Error> {
         // If the channel is full, paths are dropped. A guest without any other path is then not rebuilt.
-        let (sender, mut changes) = mpsc::channel::<PathBuf>(256);
+        let (tell, mut told) = mpsc::channel::<PathBuf>(256);
         let mut watcher =
             notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
                 let Ok(event) = event else { return };
                 if !event.kind.is_access() {
                     for path in event.paths.into_iter().filter(|path| is_source(path)) {
-                        let _ = sender.try_send(path);
+                        let _ = tell.try_send(path);
                     }
                 }
             })?;
@@ -153,11 +153,11 @@ impl Guests {
         loop {
             let first = tokio::select! {
                 () = stop.cancelled() => return Ok(()),
-                first = changes.recv() => first,
+                first = told.recv() => first,
             };
             let Some(first) = first else { return Ok(()) };
             let mut saved = vec![first];
-            while let Ok(Some(path)) = tokio::time::timeout(QUIET, changes.recv()).await {
+            while let Ok(Some(path)) = tokio::time::timeout(QUIET, told.recv()).await {
                 saved.push(path);
             }
             let guests = std::sync::Arc::clone(&guests);

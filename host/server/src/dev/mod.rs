@@ -17,7 +17,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use kassette_domain::secret::Secret;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, Profile};
@@ -25,7 +24,7 @@ use crate::listen::HandedOver;
 use crate::ready::{Ready, ReadyNode, ReadyStore};
 use crate::serve::{self, OpenStore, Running, ServeError, ServerOptions};
 use crate::signals::Signals;
-use crate::simulators::{DevControls, SimulatedProviders, simulated_module};
+use crate::simulators::{DevControls, Vendors, simulated_module};
 
 pub(crate) use self::cluster::{NODE, node};
 #[cfg(test)]
@@ -157,13 +156,12 @@ pub(crate) async fn run(args: DevArgs, signals: Signals) -> Result<(), DevError>
     let place = database.as_ref().map(DevDatabase::place);
     let store = OpenStore::open(&data_dir, place, &master, &config.main).await?;
     let guests = build.await?;
-    let (running, mut ready, sign_in_link) =
-        assemble(&args, (config, store), &data_dir, &plugin_dir).await?;
+    let (running, mut ready) = assemble(&args, (config, store), &data_dir, &plugin_dir).await?;
     running.begin();
     if let Some(database) = &database {
         ready.store = database.ready();
     }
-    announce(&ready, &sign_in_link);
+    announce(&ready);
     let ready = ReadyFile::write(args.ready_file.as_deref(), ready)?;
     let ending = CancellationToken::new();
     let kept =
@@ -184,7 +182,7 @@ async fn assemble(
     (config, store): (Config, OpenStore),
     data_dir: &Path,
     plugin_dir: &Path,
-) -> Result<(Running, Ready, Secret), DevError> {
+) -> Result<(Running, Ready), DevError> {
     let (demo, simulators) = Demo::start(args.simulated(), data_dir).await?;
     let clock = Arc::clone(&demo.clock);
     let controls = DevControls::Here {
@@ -203,7 +201,7 @@ async fn assemble(
         public_url: None,
         front: None,
         clock,
-        simulators: Some(SimulatedProviders::Here(simulators)),
+        simulators: Some(Vendors::Here(simulators)),
         controls: Some(Arc::new(controls)),
         bundled: std::collections::BTreeMap::new(),
         config,
@@ -221,11 +219,11 @@ async fn assemble(
         nodes: vec![ReadyNode::only(running.base_url(), running.admin_url())],
         store: ReadyStore::from_url(None),
     };
-    Ok((running, ready, seeded.sign_in_link))
+    Ok((running, ready))
 }
 
 /// Prints the first steps.
-fn announce(ready: &Ready, sign_in_link: &Secret) {
+fn announce(ready: &Ready) {
     let key = ready
         .merchants
         .first()
@@ -237,7 +235,6 @@ fn announce(ready: &Ready, sign_in_link: &Secret) {
   API      {base}/api/v1
   OpenAPI  {base}/openapi.json
   Admin    {}
-  Console  {}/console/sign-in?link={}   (opens it signed in, once)
   Modules  {}
   Keys     test {key}
            live {}
@@ -253,8 +250,6 @@ and open its checkout_url. Giving money back needs a key that may: `kassette key
 --environment test --scope payments:refund`. A shop on this machine: `kassette domain create --merchant-id 1
 --domain localhost`, then return URLs such as http://localhost:3000/thanks are taken. Ctrl-C stops.",
         ready.admin_url,
-        ready.admin_url.trim_end_matches("/admin/v1"),
-        sign_in_link.expose(),
         ready.plugin_dir,
         ready.merchants.first().map_or("", |merchant| merchant.live_key.as_str()),
         ready.resellers.first().map_or("", |reseller| reseller.test_key.as_str()),

@@ -62,7 +62,7 @@ impl Receiver {
         let routes = Router::new().route(PATH, post(receive)).with_state(shop);
         tokio::spawn(async move {
             if let Err(error) = axum::serve(self.listener, routes).await {
-                tracing::warn!("the demo shop's receiver of events failed: {error}");
+                tracing::warn!("the demo shop receives no events any more: {error}");
             }
         });
     }
@@ -83,7 +83,7 @@ struct ReceivedEvents {
 
 impl ReceivedEvents {
     /// Adds an event. Returns false if it is already stored.
-    fn add_event(&mut self, event: EventId) -> bool {
+    fn take(&mut self, event: EventId) -> bool {
         if !self.seen.insert(event) {
             return false;
         }
@@ -104,7 +104,7 @@ async fn receive(
 ) -> (StatusCode, &'static str) {
     match shop.verify(&headers, &body) {
         Ok((id, event)) => {
-            let again = if shop.taken.lock().add_event(id) {
+            let again = if shop.taken.lock().take(id) {
                 ""
             } else {
                 "  (again)"
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn the_demo_shop_trusts_fresh_signed_events_alone() {
+    fn the_demo_shop_believes_fresh_signed_events_alone() {
         let clock = Arc::new(AdjustableClock::new());
         let shop = Shop {
             secret: Secret::new("whsec_x"),
@@ -216,12 +216,12 @@ mod tests {
             bytes[..4].copy_from_slice(&n.to_be_bytes());
             EventId::from_bytes(bytes)
         };
-        assert!(taken.add_event(id(0)));
-        assert!(!taken.add_event(id(0)));
+        assert!(taken.take(id(0)));
+        assert!(!taken.take(id(0)));
         for n in 1..=u32::try_from(REMEMBERED).unwrap() {
-            assert!(taken.add_event(id(n)));
+            assert!(taken.take(id(n)));
         }
-        assert!(!taken.add_event(id(1)), "the last ones are remembered");
+        assert!(!taken.take(id(1)), "the last ones are remembered");
         assert_eq!(taken.seen.len(), REMEMBERED);
     }
 }

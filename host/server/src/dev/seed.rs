@@ -15,7 +15,6 @@ use kassette_domain::secret::Secret;
 use kassette_domain::site::VerifiedDomain;
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{Endpoint, EndpointCreator, EndpointSecrets, EventFilter};
-use kassette_gateway::console::draw_link;
 use kassette_store::{Fault, Listed, NewMerchant, Paging, Store};
 
 use super::credentials::{Credentials, DemoEndpoint, DemoReseller};
@@ -95,8 +94,6 @@ pub(super) async fn seed(
                 hash,
                 created_at: now,
                 expires_at: None,
-                sessions: Vec::new(),
-                sign_in_link: None,
             };
             let line = audited("operator.create", &object);
             if store.create_operator(operator, line, now).await?.is_some() {
@@ -107,31 +104,16 @@ pub(super) async fn seed(
     Ok(merchant)
 }
 
-/// Generates a link with which the operator's console can be opened once. It replaces that of the last start.
-pub(super) async fn sign_in_link(
-    store: &dyn Store,
-    credentials: &Credentials,
-    now: Time,
-) -> Result<Secret, SeedError> {
-    let hash = TokenHash::hash(credentials.operator_token.expose());
-    let operator = store.operator(hash).await?.ok_or(SeedError::NoOperator)?;
-    let (link, offer) = draw_link(operator.id)?;
-    store.change_operator(operator.id, offer, None, now).await?;
-    Ok(link)
-}
-
 /// Reason why the demo data could not be created.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SeedError {
     #[error(transparent)]
     Store(#[from] Fault),
-    #[error("the operating system returned no random bytes: {0}")]
+    #[error("no randomness from the operating system: {0}")]
     Random(#[from] getrandom::Error),
-    #[error("the operator of dev was removed while dev started")]
-    NoOperator,
     /// The file was edited by hand.
     #[error(
-        "dev-credentials.json: webhook.endpoint_id is not an id; remove the data directory to start again"
+        "dev-credentials.json: webhook.endpoint_id is no id; remove the data directory to begin anew"
     )]
     NoEndpointId,
 }
@@ -292,7 +274,6 @@ pub(super) async fn endpoint(
                 created_at: now,
                 created_by: EndpointCreator::System,
                 off: Vec::new(),
-                disabled_by: None,
             };
             let secrets = EndpointSecrets::new(demo.secret.clone());
             let line = audited("endpoint.create", &object);

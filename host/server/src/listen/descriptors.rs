@@ -30,7 +30,7 @@ pub(crate) fn within_limit(public: Caps, admin: Caps) -> (Caps, Caps) {
         descriptors.possible = possible,
         connections.public = public.overall,
         connections.admin = admin.overall,
-        "the limit of open files is too low for limits.connections, so fewer connections are accepted; raise it \
+        "the limit of open files is too low for limits.connections, so fewer are taken; raise it \
          (LimitNOFILE, ulimit -n) or lower that setting"
     );
     (public, admin)

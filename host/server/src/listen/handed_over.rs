@@ -24,7 +24,7 @@ pub(crate) struct HandedOver {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HandOverError {
     /// The variables are inconsistent, or a descriptor is not open.
-    #[error("LISTEN_FDS, LISTEN_PID and LISTEN_FDNAMES name no usable sockets: {0}")]
+    #[error("LISTEN_FDS, LISTEN_PID and LISTEN_FDNAMES hand over no usable sockets: {0}")]
     Variables(io::Error),
     /// A socket has an unknown name, while another one has a known name.
     #[error(

@@ -28,7 +28,7 @@ pub(crate) use self::tls::{Tls, certificates, tls_acceptor};
 use crate::proxies::{Proxies, subscriber};
 use crate::web::budget::ByteBudget;
 
-/// Limits that `config/security.md` documents, for the test that compares them.
+/// Limits that `config/README.md` documents, for the test that compares them.
 #[cfg(test)]
 pub(crate) mod documented_limits {
     pub(crate) use super::connection::{
@@ -723,7 +723,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_was_refused_is_known_again_after_a_pause() {
+    async fn who_was_refused_is_heard_again_after_a_pause() {
         let pause = Duration::from_millis(300);
         let (address, _stop, _task) = server(Timeouts { pause, ..PATIENT }).await;
         let mut stream = TcpStream::connect(address).await.unwrap();

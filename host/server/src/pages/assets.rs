@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 pub(crate) struct Asset {
     /// The file's path.
     pub(crate) path: String,
-    pub(crate) media_type: &'static str,
+    media_type: &'static str,
     pub(crate) body: &'static str,
 }
 
@@ -72,21 +72,11 @@ fn colours(file: &str) -> Option<String> {
 
 impl Asset {
     fn new(body: &'static str, extension: &str, media_type: &'static str) -> Self {
-        Self::below("/assets", body, extension, media_type)
-    }
-
-    /// A file in a folder.
-    pub(crate) fn below(
-        folder: &str,
-        body: &'static str,
-        extension: &str,
-        media_type: &'static str,
-    ) -> Self {
         // Half of a SHA-256 identifies a file reliably.
         let digest = Sha256::digest(body);
         let name = hex::encode(digest.get(..16).unwrap_or_default());
         Self {
-            path: format!("{folder}/{name}.{extension}"),
+            path: format!("/assets/{name}.{extension}"),
             media_type,
             body,
         }

@@ -63,8 +63,6 @@ pub(crate) trait Backend: Send + Sync + 'static {
     fn provider_name(&self, account: &AccountId) -> Option<String>;
     /// [`Gateway::method`]
     fn method(&self, method: MethodId) -> Option<Arc<MethodDescription>>;
-    /// A method's official mark, if the operator has one.
-    fn mark(&self, method: MethodId) -> Option<Logo>;
     /// The origin of the pages.
     fn public_url(&self) -> String;
     /// Whether payers may be sent to plain http on loopback (dev).
@@ -138,10 +136,6 @@ impl Backend for Gateway {
 
     fn method(&self, method: MethodId) -> Option<Arc<MethodDescription>> {
         Self::method(self, method)
-    }
-
-    fn mark(&self, method: MethodId) -> Option<Logo> {
-        self.settings().marks.get(&method).cloned()
     }
 
     fn public_url(&self) -> String {

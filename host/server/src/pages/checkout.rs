@@ -8,7 +8,6 @@ use axum::extract::{Path, RawQuery};
 use axum::response::{IntoResponse as _, Response};
 use http::{Request, StatusCode};
 use kassette_domain::attempt::AttemptState;
-use kassette_domain::brand::Logo;
 use kassette_domain::id::{AccountId, MerchantId};
 use kassette_domain::method::MethodId;
 use kassette_domain::provider::{Instructions, Payer, PayerAction};
@@ -59,14 +58,14 @@ pub(crate) async fn version(mut visit: Visit) -> Response {
 }
 
 /// `GET` of a form's path: redirects to the payment's page.
-pub(crate) async fn redirect_to_checkout(visit: Visit) -> Response {
+pub(crate) async fn look_again(visit: Visit) -> Response {
     match &visit.token {
         Some(token) => visit.see_other(&format!("/checkout/{token}")),
         None => visit.problem(Problem::NotFound),
     }
 }
 
-/// `GET /checkout/{token}/go`: to the provider, where the open attempt is continued there.
+/// `GET /checkout/{token}/go`: to the vendor, where the open attempt is continued there.
 pub(crate) async fn go(mut visit: Visit) -> Response {
     let view = match visit.view().await {
         Ok(view) => view,
@@ -111,19 +110,12 @@ pub(crate) async fn logo(visit: Visit, Path((merchant, file)): Path<(String, Str
         Ok(logo) => logo.filter(|logo| file == format!("{}.png", logo.digest())),
         Err(fault) => return visit.problem(fault.into()),
     };
-    picture(logo, Keeper::Browser)
-}
-
-/// `GET /marks/{method}/{file}`: a method's official mark, if it is still that file.
-pub(crate) async fn mark(visit: Visit, Path((method, file)): Path<(String, String)>) -> Response {
-    let mark = MethodId::parse(&method).and_then(|method| visit.backend.mark(method));
-    let mark = mark.filter(|mark| file == format!("{}.png", mark.digest()));
-    picture(mark, Keeper::Anyone)
-}
-
-fn picture(picture: Option<Logo>, keeper: Keeper) -> Response {
-    match picture {
-        Some(logo) => assets::unchanging("image/png", keeper, Body::from(logo.png().to_vec())),
+    match logo {
+        Some(logo) => assets::unchanging(
+            "image/png",
+            Keeper::Browser,
+            Body::from(logo.png().to_vec()),
+        ),
         None => StatusCode::NOT_FOUND.into_response(),
     }
 }
@@ -306,7 +298,7 @@ async fn forbidden(visit: &mut Visit) -> Response {
     }
 }
 
-/// The provider could not be sure that the open attempt is closed, so nothing else opens.
+/// The vendor could not be sure that the open attempt is closed, so nothing else opens.
 async fn still_open(visit: &mut Visit, status: StatusCode) -> Response {
     let view = match visit.view().await {
         Ok(view) => view,
@@ -470,10 +462,6 @@ fn row(visit: &Visit, view: &CheckoutView, offer: &Offer, provider: &OfferedProv
             .collect(),
         is_down: false,
         icon: icons::Drawn(Arc::clone(&offer.description)),
-        mark: visit
-            .backend
-            .mark(offer.method)
-            .map(|mark| format!("/marks/{}/{}.png", offer.method, mark.digest())),
         seen: provider.id.as_str().to_owned(),
         provider: provider.name.clone(),
         note: provider.verification_note.clone(),

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_is_not_continued_while_the_provider_closes_it() {
+    fn an_attempt_is_not_continued_while_the_vendor_closes_it() {
         let open = attempt(fixtures::redirect());
         let closing = fixtures::closing(open.clone(), fixtures::NOW);
         let closed = view(Status::Pending, vec![closing]);

@@ -76,7 +76,7 @@ fn due() -> Money {
 }
 
 pub(crate) fn redirect() -> PayerAction {
-    PayerAction::Redirect("https://pay.provider.example/s/1?a=b&c=d".into())
+    PayerAction::Redirect("https://pay.vendor.example/s/1?a=b&c=d".into())
 }
 
 /// An iDEAL attempt with `sandbox-test` that waits for the payer to do `action`.
@@ -199,20 +199,20 @@ pub(crate) const fn captured(received: Option<Minor>) -> ReportedFunds<'static> 
 }
 
 /// Merges the provider's received amount and then another report into an attempt.
-pub(crate) fn merged(mut attempt: Attempt, reported: ReportedFunds<'_>) -> Attempt {
-    let received = attempt.provider_facts.as_ref().map(|facts| facts.received);
+pub(crate) fn merged(mut attempt: Attempt, told: ReportedFunds<'_>) -> Attempt {
+    let received = attempt.vendor.as_ref().map(|facts| facts.received);
     attempt.funds.merge(captured(received), attempt.id, NOW);
-    attempt.funds.merge(reported, attempt.id, NOW);
+    attempt.funds.merge(told, attempt.id, NOW);
     attempt
 }
 
 /// An attempt of which an amount was returned.
 pub(crate) fn gone(attempt: Attempt, returned: Minor) -> Attempt {
-    let reported = ReportedFunds {
+    let told = ReportedFunds {
         returned: Some(returned),
         ..captured(None)
     };
-    merged(attempt, reported)
+    merged(attempt, told)
 }
 
 /// A module with a German translation and its own icon.

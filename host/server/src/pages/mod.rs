@@ -9,7 +9,6 @@
 //! | `GET /checkout/{token}/go` | redirects to the provider |
 //! | `GET /checkout/{token}/status` | version of the payment's state, for the page's script |
 //! | `GET /logos/{merchant}/{file}` | a merchant's logo |
-//! | `GET /marks/{method}/{file}` | a method's official mark |
 //! | `GET /return/{token}` | page to which providers send payers back; `POST` redirects to it |
 //! | `GET /invitation/{token}` | shows a reseller's invitation to the merchant |
 //! | `POST /invitation/{token}` | accepts it with a consent code, or declines it |
@@ -59,9 +58,8 @@ use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderValue, Method, StatusCode};
 use kassette_gateway::Gateway;
 
-pub(crate) use self::assets::{Asset, DOCS_STYLE, ICON, Keeper, unchanging};
+pub(crate) use self::assets::{DOCS_STYLE, ICON, STYLE};
 use self::backend::Backend;
-pub(crate) use self::reply::guard;
 use self::texts::Texts;
 use crate::admission::AdmissionClass;
 use crate::api::ApiState;
@@ -99,16 +97,15 @@ impl PagesState {
 /// The pages of the public listener.
 pub(crate) fn router(state: PagesState) -> Router {
     // A payer who opens a form's URL from the address bar gets the payment's page.
-    let form = || get(checkout::redirect_to_checkout);
+    let form = || get(checkout::look_again);
     // Some providers send payers back with a form, and some URLs get a trailing slash on the way.
-    let returned = || get(returned::show).post(returned::redirect_to_get);
+    let returned = || get(returned::show).post(returned::look);
     let by_method = Router::new()
         .route(
             "/invitation/{token}",
             get(invitation::show).post(invitation::answer),
         )
         .route("/logos/{merchant}/{file}", get(checkout::logo))
-        .route("/marks/{method}/{file}", get(checkout::mark))
         .route("/assets/{file}", get(assets::serve));
     let modules = Router::new()
         .route("/checkout/{token}", get(checkout::show))

@@ -32,7 +32,7 @@ impl OnRecord {
     }
 
     pub(crate) fn of_attempt(attempt: &Attempt) -> Self {
-        let facts = attempt.provider_facts.as_ref();
+        let facts = attempt.vendor.as_ref();
         let sums = attempt.funds.balance.total();
         let reported = facts.map_or(Minor(0), |facts| facts.received);
         let (received, returned) = (reported.max(sums.received), sums.returned);
@@ -173,7 +173,7 @@ pub(crate) fn is_disputed(aggregate: &PaymentAggregate) -> bool {
 /// Whether money for the payment has arrived, confirmed or not.
 pub(crate) fn has_arrived(aggregate: &PaymentAggregate) -> bool {
     let open = aggregate.open_attempt();
-    let facts = open.and_then(|open| open.provider_facts.as_ref());
+    let facts = open.and_then(|open| open.vendor.as_ref());
     own(aggregate).is_some() || facts.is_some_and(|facts| facts.received > Minor(0))
 }
 
@@ -191,7 +191,7 @@ fn is_unproved(attempt: &Attempt) -> bool {
 /// Amount received. An operator may have accepted it instead of the amount due.
 fn paid(own: &Attempt) -> Money {
     let facts = own
-        .provider_facts
+        .vendor
         .as_ref()
         .filter(|facts| facts.received > Minor(0));
     let received = facts.and_then(|facts| {
@@ -223,7 +223,7 @@ mod tests {
     fn said(state: AttemptState, status: ProviderStatus, received: Minor) -> Attempt {
         let mut attempt = attempt(fixtures::redirect());
         fixtures::put(&mut attempt, state);
-        attempt.provider_facts = Some(fixtures::facts(status, received));
+        attempt.vendor = Some(fixtures::facts(status, received));
         attempt
     }
 
@@ -236,11 +236,11 @@ mod tests {
             paid_out: None,
             at: None,
         };
-        let reported = ReportedFunds {
+        let told = ReportedFunds {
             refunds: &[refund],
             ..fixtures::captured(None)
         };
-        fixtures::merged(attempt, reported)
+        fixtures::merged(attempt, told)
     }
 
     fn disputed(attempt: Attempt, state: DisputeState) -> Attempt {
@@ -257,11 +257,11 @@ mod tests {
             listed_as_refund: false,
             at: None,
         };
-        let reported = ReportedFunds {
+        let told = ReportedFunds {
             disputes: &[dispute],
             ..fixtures::captured(None)
         };
-        fixtures::merged(attempt, reported)
+        fixtures::merged(attempt, told)
     }
 
     /// Every kind of record of one attempt, with its meaning.
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn money_next_to_a_completed_payments_own_is_reported_as_it_is_on_record() {
+    fn money_beside_a_completed_payments_own_is_told_as_it_is_on_record() {
         let captured = || {
             let mut own = said(AttemptState::Captured, ProviderStatus::Completed, DUE);
             own.id = kassette_domain::id::AttemptId::from_bytes([1; 16]);
@@ -408,7 +408,7 @@ mod tests {
             if other.is_captured() {
                 continue;
             }
-            let expected = match record {
+            let told = match record {
                 // Money that may still arrive is not counted as received.
                 OnRecord::Unclear => OnRecord::Nothing,
                 certain => certain,
@@ -418,7 +418,7 @@ mod tests {
                 vec![other.clone(), captured()],
             ] {
                 let both = view(Status::Completed, attempts).aggregate;
-                assert_eq!(second(&both), expected, "{what}");
+                assert_eq!(second(&both), told, "{what}");
                 assert_eq!(
                     Sentence::about(&both),
                     Sentence::Paid(euros(4990)),
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn money_of_one_attempt_is_reported_whatever_the_others_are() {
+    fn money_of_one_attempt_is_told_whatever_the_others_are() {
         let declined = || said(AttemptState::Declined, ProviderStatus::Declined, Minor(0));
         let surplus = said(AttemptState::Surplus, ProviderStatus::Completed, DUE);
         for attempts in [vec![declined(), surplus.clone()], vec![surplus, declined()]] {
@@ -443,7 +443,7 @@ mod tests {
         let authorised = said(AttemptState::Captured, ProviderStatus::Processing, DUE);
         let captured = said(AttemptState::Captured, ProviderStatus::Completed, DUE);
         let mut silent = captured.clone();
-        silent.provider_facts = None;
+        silent.vendor = None;
         let captured = fixtures::merged(captured, fixtures::captured(None));
         for (own, sentence) in [
             (silent, Sentence::Accepted),
@@ -463,7 +463,7 @@ mod tests {
             ProviderStatus::Completed,
             Minor(5389),
         );
-        other.provider_facts.as_mut().unwrap().currency = "USD".into();
+        other.vendor.as_mut().unwrap().currency = "USD".into();
         let sentence = Sentence::about(&view(Status::Completed, vec![other]).aggregate);
         let usd = Money {
             amount: Minor(5389),
@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn money_has_arrived_once_the_provider_has_reported_some() {
+    fn money_has_arrived_once_the_vendor_has_told_of_some() {
         let waits = ProviderStatus::VerificationPending;
         for (state, received, arrived) in [
             (AttemptState::VerificationPending, Minor(0), false),
@@ -488,16 +488,16 @@ mod tests {
     }
 
     #[test]
-    fn a_dispute_is_reported_until_it_is_decided() {
+    fn a_dispute_is_told_until_it_is_decided() {
         let captured = || said(AttemptState::Captured, ProviderStatus::Completed, DUE);
-        for (state, expected) in [
+        for (state, told) in [
             (DisputeState::Open, true),
             (DisputeState::Won, false),
             (DisputeState::Lost, false),
         ] {
             let own = vec![disputed(captured(), state)];
             let aggregate = view(Status::Completed, own).aggregate;
-            assert_eq!(is_disputed(&aggregate), expected, "{state:?}");
+            assert_eq!(is_disputed(&aggregate), told, "{state:?}");
         }
     }
 }

@@ -12,21 +12,11 @@ use super::texts::Texts;
 /// Maximum length of an answer in characters, for example of a name or an address line.
 const MOST_ANSWER: usize = 200;
 
-/// Name of a question for the payer's country, whose choices are ISO 3166 codes.
-const COUNTRY: &str = "country";
-
-/// Fields without answers. The payer's likely country is chosen.
+/// Fields without answers.
 pub(crate) fn blank(questions: &[Question], t: Texts) -> Vec<Field> {
-    let country = t.country().unwrap_or_default();
     let fields = questions.iter();
     fields
-        .map(|question| {
-            let value = match question.name.as_str() {
-                COUNTRY => country.as_str(),
-                _ => "",
-            };
-            field(question, value, None, t)
-        })
+        .map(|question| field(question, "", None, t))
         .collect()
 }
 
@@ -115,24 +105,13 @@ fn label(question: &Question, t: Texts) -> String {
     }
 }
 
-/// What the browser may fill in, by the names that modules use for the parts of an address.
-fn autocomplete(name: &str) -> &'static str {
-    match name {
-        "street" => "address-line1",
-        "postal-code" => "postal-code",
-        "city" => "address-level2",
-        COUNTRY => "country",
-        _ => "",
-    }
-}
-
 fn field(question: &Question, value: &str, error: Option<String>, t: Texts) -> Field {
     let (input, autocomplete) = match question.kind {
         QuestionKind::Email => ("email", "email"),
         QuestionKind::Phone => ("tel", "tel"),
         QuestionKind::GivenName => ("text", "given-name"),
         QuestionKind::FamilyName => ("text", "family-name"),
-        QuestionKind::Text | QuestionKind::Choice => ("text", autocomplete(&question.name)),
+        QuestionKind::Text | QuestionKind::Choice => ("text", ""),
     };
     Field {
         name: question.name.clone(),
@@ -167,42 +146,6 @@ mod tests {
     fn wrong(kind: QuestionKind, required: bool, text: &str) -> bool {
         let t = Texts::negotiate(&http::HeaderMap::new());
         judge(&question(kind, required), text, t).is_some()
-    }
-
-    fn address(language: &str) -> Vec<Field> {
-        let mut headers = http::HeaderMap::new();
-        headers.insert("accept-language", language.parse().unwrap());
-        let named = ["street", "postal-code", "city", "country"].map(|name| Question {
-            name: name.into(),
-            kind: match name {
-                "country" => QuestionKind::Choice,
-                _ => QuestionKind::Text,
-            },
-            choices: ["DE", "AT", "PL"]
-                .map(|code| (code.into(), code.into()))
-                .into(),
-            ..question(QuestionKind::Text, true)
-        });
-        blank(&named, Texts::negotiate(&headers))
-    }
-
-    #[test]
-    fn the_browser_fills_in_an_address_and_the_country_is_the_locale_s() {
-        let fields = address("de").into_iter();
-        let filled: Vec<_> = fields.map(|field| field.autocomplete).collect();
-        let expected = ["address-line1", "postal-code", "address-level2", "country"];
-        assert_eq!(filled, expected);
-        for (language, country) in [
-            ("de", "DE"),
-            ("de-AT", "AT"),
-            ("pl", "PL"),
-            ("en", ""),
-            ("en-GB", "GB"),
-        ] {
-            let fields = address(language);
-            assert_eq!(fields[3].value, country, "{language}");
-            assert!(fields[..3].iter().all(|field| field.value.is_empty()));
-        }
     }
 
     #[test]

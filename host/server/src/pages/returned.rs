@@ -36,7 +36,7 @@ pub(crate) async fn show(mut visit: Visit, RawQuery(query): RawQuery) -> Respons
 }
 
 /// `POST /return/{token}`: redirects to the same URL. The form is not read, because anyone can forge it.
-pub(crate) async fn redirect_to_get(visit: Visit, uri: Uri) -> Response {
+pub(crate) async fn look(visit: Visit, uri: Uri) -> Response {
     let target = uri
         .path_and_query()
         .map_or(uri.path(), PathAndQuery::as_str);

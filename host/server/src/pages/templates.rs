@@ -132,8 +132,6 @@ pub(crate) struct Row {
     pub(crate) is_down: bool,
     /// The icon.
     pub(crate) icon: icons::Drawn,
-    /// Path of the official mark, shown instead of the icon.
-    pub(crate) mark: Option<String>,
     /// Id of the first account.
     pub(crate) seen: String,
     /// Name of the account, or a text instead.

@@ -134,24 +134,6 @@ impl Texts {
         NAMES.get(self.index).map_or("en", |(tag, _)| tag)
     }
 
-    /// The payer's country, ISO 3166: the region that the browser or the payment names with the language, otherwise
-    /// the language's own.
-    pub(crate) fn country(self) -> Option<String> {
-        let of_language = match self.tag() {
-            "cs" => "CZ",
-            "da" => "DK",
-            "nb" => "NO",
-            "sv" => "SE",
-            // English is the language of many countries' payers.
-            "en" => "",
-            other => other,
-        };
-        match self.region {
-            Some(region) => Some(region.as_str().to_owned()),
-            None => Some(of_language.to_ascii_uppercase()).filter(|country| !country.is_empty()),
-        }
-    }
-
     /// The language's native name.
     pub(crate) fn name(self) -> &'static str {
         NAMES.get(self.index).map_or("English", |(_, name)| name)

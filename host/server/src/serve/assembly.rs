@@ -33,9 +33,9 @@ use super::{Running, SANDBOX_PATH, ServeError};
 use crate::config::{self, Config, MainFile, Profile};
 use crate::listen::{Caps, HandedOver, Listener, within_limit};
 use crate::proxies::Proxies;
-use crate::simulators::{DevControls, SimulatedProviders};
+use crate::simulators::{DevControls, Vendors};
 use crate::status::{Facts, Reporter};
-use crate::{admin, api, console, docs, pages, telemetry};
+use crate::{admin, api, docs, pages, telemetry};
 
 /// Options that differ between `serve` and `dev`.
 pub(crate) struct ServerOptions {
@@ -62,7 +62,7 @@ pub(crate) struct ServerOptions {
     pub(crate) front: Option<BalancerAddress>,
     pub(crate) clock: Arc<dyn Clock>,
     /// Simulated accounts.
-    pub(crate) simulators: Option<SimulatedProviders>,
+    pub(crate) simulators: Option<Vendors>,
     /// Control interfaces of `dev`.
     pub(crate) controls: Option<Arc<DevControls>>,
     /// Modules that serve slots for which the plugin folder and uploads have none.
@@ -129,7 +129,8 @@ pub(crate) async fn start(mut options: ServerOptions) -> Result<Running, ServeEr
     if runtime.slots().is_empty() {
         tracing::warn!(
             plugin.folder = %options.plugin_dir.display(),
-            "no payment is possible without modules: {} is empty, and only the program of a release contains modules; put some there",
+            "there are no modules, so nothing can be paid: {} is empty, and only the program of a release \
+             brings modules along; put some there",
             options.plugin_dir.display(),
         );
     }
@@ -141,14 +142,14 @@ pub(crate) async fn start(mut options: ServerOptions) -> Result<Running, ServeEr
     own_origins.push(admin_url.clone());
     let inner = match &options.simulators {
         // Simulators send callbacks over loopback, without the TLS or the proxy of the public address.
-        Some(SimulatedProviders::Here(simulators)) => {
+        Some(Vendors::Here(simulators)) => {
             let inner = Listener::bind(SocketAddr::from(([127, 0, 0, 1], 0)), None).await?;
             let inner_url = origin("http", inner.address());
             simulators.call_back_to(&inner_url)?;
             own_origins.push(inner_url);
             Some(inner)
         }
-        Some(SimulatedProviders::Elsewhere(..)) | None => None,
+        Some(Vendors::Elsewhere(..)) | None => None,
     };
     let settings = settings(
         &options.config,
@@ -182,7 +183,7 @@ pub(crate) async fn start(mut options: ServerOptions) -> Result<Running, ServeEr
     let mut router = api::router(state.clone())
         .merge(pages::router(payers))
         .merge(docs::router(&state));
-    if let (Some(SimulatedProviders::Here(simulators)), Profile::Serve) =
+    if let (Some(Vendors::Here(simulators)), Profile::Serve) =
         (&options.simulators, options.profile)
     {
         let sandbox = Router::new().nest(SANDBOX_PATH, simulators.sim.payer_routes());
@@ -210,12 +211,7 @@ pub(crate) async fn start(mut options: ServerOptions) -> Result<Running, ServeEr
         closing.clone(),
     );
     let health = admin::with_metrics_guarded(health, &admin_state);
-    let console = console::router(console::Console::new(
-        admin_state.clone(),
-        admin_tls,
-        proxies.clone(),
-    ));
-    let operators_router = admin::router(admin_state, console).merge(health);
+    let operators_router = admin::router(admin_state).merge(health);
     listeners.push((operators, operators_router));
     let announced = Announced::new(
         gateway.clone(),
@@ -291,10 +287,7 @@ async fn start_runtime(
         client: Client::new(guard)
             .through(options.config.main.outgoing.proxy())
             .reaching(Vec::new(), &options.config.provider_authorities),
-        simulators: options
-            .simulators
-            .as_ref()
-            .map(SimulatedProviders::listeners),
+        simulators: options.simulators.as_ref().map(Vendors::listeners),
         clock_watch: ClockWatch::new(Arc::clone(&options.clock)),
     };
     let start = move || Runtime::start_with(config, outgoing, acceptance, bundled);

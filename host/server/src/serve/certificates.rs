@@ -46,7 +46,7 @@ impl Pair {
         )
     }
 
-    fn read_identities(&self) -> Seen {
+    fn look(&self) -> Seen {
         let identities = [&self.certificate, &self.key].map(|path| file_identity(path));
         (self.clone(), identities)
     }
@@ -82,7 +82,7 @@ impl Certificate {
         pair: Pair,
         profile: Profile,
     ) -> Result<Self, ListenError> {
-        let seen = pair.read_identities();
+        let seen = pair.look();
         let tls = Tls::new(pair.read(profile)?);
         telemetry::shows_certificate(listener, &pair.certificate);
         Ok(Self {
@@ -135,7 +135,7 @@ impl Certificate {
     /// # Errors
     /// If they cannot be used. The previous certificate stays in use.
     pub(super) fn read_again(&mut self) -> Result<(), ListenError> {
-        self.watch = FileWatch::reading(self.pair.read_identities());
+        self.watch = FileWatch::reading(self.pair.look());
         self.tls.exchange(self.pair.read(self.profile)?);
         telemetry::shows_certificate(self.listener, &self.pair.certificate);
         Ok(())
@@ -143,9 +143,9 @@ impl Certificate {
 
     /// Reads the files if they have changed since the last reading and have not changed since the last check.
     /// `None` if there is nothing to read.
-    pub(super) fn read_if_changed(&mut self) -> Option<Result<(), ListenError>> {
-        let now = self.pair.read_identities();
-        self.watch.should_read(now).then(|| self.read_again())
+    pub(super) fn look(&mut self) -> Option<Result<(), ListenError>> {
+        let now = self.pair.look();
+        self.watch.look(now).then(|| self.read_again())
     }
 }
 
@@ -201,36 +201,30 @@ mod tests {
         let files = Files::new();
         let begin = Certificate::begin("public", files.pair.clone(), Profile::Serve);
         let mut certificate = begin.unwrap();
-        assert!(
-            certificate.read_if_changed().is_none(),
-            "nothing has changed"
-        );
+        assert!(certificate.look().is_none(), "nothing has changed");
         let before = certificate.tls().acceptor();
         let [new, key] = drawn();
         files.put(&files.pair.certificate, &new);
-        assert!(
-            certificate.read_if_changed().is_none(),
-            "its key is still to come"
-        );
+        assert!(certificate.look().is_none(), "its key is still to come");
         files.put(&files.pair.key, &key);
-        assert!(certificate.read_if_changed().is_none());
-        certificate.read_if_changed().unwrap().unwrap();
+        assert!(certificate.look().is_none());
+        certificate.look().unwrap().unwrap();
         let after = certificate.tls().acceptor();
         assert!(!std::sync::Arc::ptr_eq(&before, &after));
-        assert!(certificate.read_if_changed().is_none());
+        assert!(certificate.look().is_none());
     }
 
     #[test]
-    fn a_pair_that_does_not_match_is_reported_once_and_leaves_the_one_before() {
+    fn a_pair_that_does_not_match_is_told_once_and_leaves_the_one_before() {
         let files = Files::new();
         let begin = Certificate::begin("public", files.pair.clone(), Profile::Serve);
         let mut certificate = begin.unwrap();
         let before = certificate.tls().acceptor();
         let [_, other] = drawn();
         files.put(&files.pair.key, &other);
-        assert!(certificate.read_if_changed().is_none());
-        assert!(certificate.read_if_changed().unwrap().is_err());
-        assert!(certificate.read_if_changed().is_none() && certificate.read_if_changed().is_none());
+        assert!(certificate.look().is_none());
+        assert!(certificate.look().unwrap().is_err());
+        assert!(certificate.look().is_none() && certificate.look().is_none());
         let after = certificate.tls().acceptor();
         assert!(std::sync::Arc::ptr_eq(&before, &after));
     }
@@ -248,16 +242,12 @@ mod tests {
             std::fs::set_permissions(&files.pair.key, mode).unwrap();
         };
         set_mode(0o644);
-        assert!(certificate.read_if_changed().is_none());
-        let refused = certificate
-            .read_if_changed()
-            .unwrap()
-            .unwrap_err()
-            .to_string();
+        assert!(certificate.look().is_none());
+        let refused = certificate.look().unwrap().unwrap_err().to_string();
         assert!(refused.contains("chmod 600"), "{refused}");
         set_mode(0o600);
-        assert!(certificate.read_if_changed().is_none());
-        certificate.read_if_changed().unwrap().unwrap();
+        assert!(certificate.look().is_none());
+        certificate.look().unwrap().unwrap();
     }
 
     #[test]
@@ -266,10 +256,10 @@ mod tests {
         let begin = Certificate::begin("public", files.pair.clone(), Profile::Serve);
         let mut certificate = begin.unwrap();
         certificate.follow(None);
-        assert!(certificate.read_if_changed().is_none());
+        assert!(certificate.look().is_none());
         certificate.follow(Some(others.pair.clone()));
-        assert!(certificate.read_if_changed().is_none());
-        certificate.read_if_changed().unwrap().unwrap();
+        assert!(certificate.look().is_none());
+        certificate.look().unwrap().unwrap();
         assert_eq!(certificate.pair, others.pair);
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// Interval of checks. A changed file is read after two checks with the same result, because files may be written
 /// in several steps or one after another.
-pub(super) const CHECK_INTERVAL: Duration = Duration::from_secs(2);
+pub(super) const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// Identity of a file: device, inode, size, and time of the last change of its content, mode or owner (seconds and
 /// nanoseconds).
@@ -41,7 +41,7 @@ impl<Seen: Clone + PartialEq> FileWatch<Seen> {
 
     /// Checks the files. Returns true if they should be read: they differ from the last reading, but not from the
     /// last check.
-    pub(super) fn should_read(&mut self, now: Seen) -> bool {
+    pub(super) fn look(&mut self, now: Seen) -> bool {
         let is_still = now == self.looked;
         self.looked = now;
         is_still && self.looked != self.read

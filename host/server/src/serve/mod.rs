@@ -40,7 +40,7 @@ use crate::listen::HandedOver;
 use crate::ready::{Ready, ReadyNode, ReadyStore};
 use crate::signals::Signals;
 use crate::simulators::{
-    PlannedAccount, SANDBOX, SharedSecrets, SimulatedProviders, SimulatorSettings, Simulators,
+    PlannedAccount, SANDBOX, SharedSecrets, SimulatorSettings, Simulators, Vendors,
 };
 
 #[cfg(test)]
@@ -94,7 +94,7 @@ pub(crate) async fn run(
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let simulators = if config.main.sandbox {
         let sandbox = sandbox(&public_url, &data_dir, Arc::clone(&clock)).await?;
-        Some(SimulatedProviders::Here(sandbox))
+        Some(Vendors::Here(sandbox))
     } else {
         None
     };

@@ -62,7 +62,8 @@ impl ClockWatch {
         if warned_at.is_none_or(|at| at.after(SAID_EVERY) <= now) {
             *warned_at = Some(now);
             tracing::warn!(
-                "this machine's clock is {off:.0} s ahead of a provider's clock (negative: behind): synchronize it with NTP, because signatures and expiry depend on it"
+                "this machine's clock is {off:.0} s ahead of a vendor's (negative: behind): set it by NTP, \
+                 because signatures and expiry are judged by it"
             );
         }
     }
@@ -90,9 +91,9 @@ impl Outgoing for ModuleClient {
                 .zip(request.url.port_or_known_default())
                 .map(SocketAddr::from);
             // Simulators use http and the gateway's clock.
-            let is_provider = request.url.scheme() == "https";
+            let is_vendor = request.url.scheme() == "https";
             let sent = self.client.send(request).await;
-            if let (true, Ok(response)) = (is_provider, &sent) {
+            if let (true, Ok(response)) = (is_vendor, &sent) {
                 self.clock_watch.compare(&response.headers);
             }
             if let (
@@ -139,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_differs_from_a_providers_is_said() {
+    fn a_clock_that_differs_from_a_vendors_is_said() {
         assert!(!says("Thu, 01 Jan 2026 00:00:20 GMT", None));
         assert!(says("Thu, 01 Jan 2026 01:00:00 GMT", None));
         assert!(says("Wed, 31 Dec 2025 23:00:00 GMT", None));

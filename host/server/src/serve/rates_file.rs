@@ -97,10 +97,10 @@ impl RatesFile {
 
     /// Reads the file if it has changed since the last reading and has not changed since the last check. `None` if
     /// there is nothing to read.
-    pub(super) fn read_if_changed(&mut self) -> Option<Result<(), RatesRefused>> {
+    pub(super) fn look(&mut self) -> Option<Result<(), RatesRefused>> {
         self.keep();
         let now = seen(self.path.clone());
-        self.watch.should_read(now).then(|| self.read_again())
+        self.watch.look(now).then(|| self.read_again())
     }
 }
 
@@ -111,7 +111,7 @@ fn recall(kept: &Path) -> Option<RateTables> {
         Ok(tables) => Some(tables),
         Err(error) => {
             tracing::warn!(
-                "{}: {error}; new exchange rates are not compared with the rates from before the start",
+                "{}: {error}; new exchange rates are not compared with those of before the start",
                 kept.display()
             );
             None

@@ -17,7 +17,7 @@ use url::Url;
 
 use super::announced::Announced;
 use super::certificates::{Certificate, Pair};
-use super::file_watch::CHECK_INTERVAL;
+use super::file_watch::LOOK_EVERY;
 use super::rates_file::RatesFile;
 use super::settings::settings;
 use super::systemd;
@@ -106,26 +106,26 @@ impl Reloader {
         let mut state = self.state.lock().await;
         match self.take_configuration(&mut state).await {
             Ok(()) => tracing::info!("the configuration was read again"),
-            Err(why) => tracing::error!("the configuration was not applied: {why}"),
+            Err(why) => tracing::error!("the configuration was not taken over: {why}"),
         }
     }
 
     /// Applies replaced certificates and exchange rates until `ending`.
     pub(super) async fn watch_files(self: Arc<Self>, ending: CancellationToken) {
-        let mut ticks = tokio::time::interval(CHECK_INTERVAL);
+        let mut ticks = tokio::time::interval(LOOK_EVERY);
         while ending.run_until_cancelled(ticks.tick()).await.is_some() {
             let mut state = self.state.lock().await;
-            if let Some(looked) = state.rates_file.read_if_changed() {
+            if let Some(looked) = state.rates_file.look() {
                 self.note_outcome(Subject::Rates, &looked);
                 if let Err(error) = looked {
                     tracing::error!(
-                        "exchange rates were not applied, the previous rates stay in use: {error}"
+                        "exchange rates were not taken over, those before them go on: {error}"
                     );
                 }
             }
             for certificate in &mut state.certificates {
                 let listener = certificate.listener;
-                let Some(looked) = certificate.read_if_changed() else {
+                let Some(looked) = certificate.look() else {
                     continue;
                 };
                 self.note_certificate(certificate, &looked);
@@ -134,7 +134,8 @@ impl Reloader {
                         tracing::info!("the certificate of the {listener} listener was replaced");
                     }
                     Err(error) => tracing::error!(
-                        "the certificate of the {listener} listener was not applied, the previous one stays in use: {error}"
+                        "the certificate of the {listener} listener was not taken over, the one \
+                         before it goes on serving: {error}"
                     ),
                 }
             }
@@ -186,10 +187,10 @@ impl Reloader {
             }
         }
         if !taken.is_empty() {
-            tracing::info!("SIGHUP: applied: {}", taken.join(", "));
+            tracing::info!("SIGHUP: taken over: {}", taken.join(", "));
         }
         if !left.is_empty() {
-            tracing::error!("SIGHUP: not applied: {}", left.join("; "));
+            tracing::error!("SIGHUP: not taken over: {}", left.join("; "));
         }
     }
 

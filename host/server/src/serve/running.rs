@@ -17,7 +17,7 @@ use super::reload::Reloader;
 use super::{ServeError, systemd};
 use crate::listen::Listener;
 use crate::signals::Signals;
-use crate::simulators::SimulatedProviders;
+use crate::simulators::Vendors;
 use crate::status::Reporter;
 
 /// An assembled server. It serves requests after [`Running::begin`].
@@ -29,7 +29,7 @@ pub(crate) struct Running {
     pub(super) listen: SocketAddr,
     pub(super) admin_listen: SocketAddr,
     pub(super) listeners: parking_lot::Mutex<Vec<(Listener, Router)>>,
-    pub(super) simulators: Option<SimulatedProviders>,
+    pub(super) simulators: Option<Vendors>,
     pub(super) reloader: Arc<Reloader>,
     pub(super) announced: Arc<Announced>,
     pub(super) reporter: Arc<Reporter>,
@@ -127,16 +127,16 @@ impl Running {
         systemd::stopping(drain);
         if !drain.is_zero() {
             tracing::info!(
-                "stop signal: /readyz returns 503, requests are served for {} s more",
+                "told to stop: /readyz answers 503, requests are served for {} s more",
                 drain.as_secs()
             );
             tokio::select! {
                 () = tokio::time::sleep(drain) => tracing::info!("the drain is over"),
-                () = stop.again.cancelled() => tracing::info!("second stop signal: the drain ends"),
+                () = stop.again.cancelled() => tracing::info!("told to stop again: the drain ends"),
                 why = self.store.failed() => failed = Some(why),
             }
         }
-        tracing::info!("stopping: finishing the requests in flight");
+        tracing::info!("stopping: finishing what is in hand");
         self.closing.cancel();
         self.gateway.end_replays();
         self.listening.close();

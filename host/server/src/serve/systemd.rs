@@ -8,36 +8,36 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 /// Time for an orderly stop after the drain: requests in flight, calls to providers, and the disk.
 const STOP: Duration = Duration::from_secs(180);
 
-fn notify(states: &[NotifyState<'_>]) {
+fn tell(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
-        tracing::warn!(%error, "systemd cannot be notified of the gateway's state; check NOTIFY_SOCKET");
+        tracing::warn!(%error, "systemd cannot be told how the gateway is; look at NOTIFY_SOCKET");
     }
 }
 
 /// Reports that requests are served.
 pub(super) fn ready() {
-    notify(&[NotifyState::Ready]);
+    tell(&[NotifyState::Ready]);
 }
 
 /// Reports that the configuration is read again, until [`ready`].
 pub(super) fn reloading() {
     // Without the time, systemd would treat the reload as failed.
     if let Ok(now) = NotifyState::monotonic_usec_now() {
-        notify(&[NotifyState::Reloading, now]);
+        tell(&[NotifyState::Reloading, now]);
     }
 }
 
 /// Reports that the stop has started. Extends the timeout for it to the drain plus `STOP`.
 pub(super) fn stopping(drain: Duration) {
     let most = u32::try_from((drain + STOP).as_micros()).unwrap_or(u32::MAX);
-    notify(&[NotifyState::Stopping, NotifyState::ExtendTimeoutUsec(most)]);
+    tell(&[NotifyState::Stopping, NotifyState::ExtendTimeoutUsec(most)]);
 }
 
 /// Notifies the watchdog two times per period while `answer` completes in time. Returns immediately if systemd has
 /// set no watchdog.
 pub(super) async fn feed_watchdog<F: Future<Output = ()>>(answer: impl FnMut() -> F) {
     if let Some(period) = sd_notify::watchdog_enabled() {
-        feed(period, answer, || notify(&[NotifyState::Watchdog])).await;
+        feed(period, answer, || tell(&[NotifyState::Watchdog])).await;
     }
 }
 
@@ -45,7 +45,7 @@ pub(super) async fn feed_watchdog<F: Future<Output = ()>>(answer: impl FnMut() -
 async fn feed<F: Future<Output = ()>>(
     period: Duration,
     mut answer: impl FnMut() -> F,
-    mut notify_alive: impl FnMut(),
+    mut tell: impl FnMut(),
 ) {
     let half = (period / 2).max(Duration::from_millis(1));
     let mut ticks = interval(half);
@@ -53,9 +53,10 @@ async fn feed<F: Future<Output = ()>>(
     loop {
         ticks.tick().await;
         match timeout(half, answer()).await {
-            Ok(()) => notify_alive(),
+            Ok(()) => tell(),
             Err(_) => tracing::error!(
-                "the store did not answer for {} ms: systemd gets no watchdog message and restarts the gateway",
+                "the store has not answered for {} ms: systemd is not told that the gateway is well, \
+                 and starts it anew",
                 half.as_millis()
             ),
         }
@@ -70,10 +71,10 @@ mod tests {
     use tokio::sync::mpsc::unbounded_channel;
 
     #[tokio::test]
-    async fn the_watchdog_learns_nothing_while_no_answer_comes() {
+    async fn the_watchdog_hears_nothing_while_no_answer_comes() {
         const SILENT: usize = 3;
         let asked = Arc::new(AtomicUsize::new(0));
-        let (sender, mut receiver) = unbounded_channel();
+        let (tell, mut told) = unbounded_channel();
         let count = Arc::clone(&asked);
         let answer = move || {
             let before = count.fetch_add(1, Ordering::SeqCst);
@@ -85,11 +86,11 @@ mod tests {
         };
         let at = Arc::clone(&asked);
         let told_after = move || {
-            let _ = sender.send(at.load(Ordering::SeqCst));
+            let _ = tell.send(at.load(Ordering::SeqCst));
         };
         let feeding = tokio::spawn(feed(Duration::from_millis(20), answer, told_after));
-        assert_eq!(receiver.recv().await, Some(SILENT + 1));
-        assert_eq!(receiver.recv().await, Some(SILENT + 2));
+        assert_eq!(told.recv().await, Some(SILENT + 1));
+        assert_eq!(told.recv().await, Some(SILENT + 2));
         feeding.abort();
     }
 }

@@ -10,7 +10,6 @@ use kassette_domain::audit::{Audited, PLUGIN_FOLDER, SYSTEM};
 use kassette_domain::id::Digest;
 use kassette_gateway::Gateway;
 use kassette_runtime::{Cause, Unattended, UnattendedInstall};
-use kassette_store::Fault;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -28,7 +27,8 @@ pub(super) async fn audit(gateway: Gateway, ending: CancellationToken) {
         let last = ending.is_cancelled();
         waiting.extend(runtime.take_unattended());
         while let Some(install) = waiting.front() {
-            if let Err(fault) = write(&gateway, install).await {
+            let now = gateway.clock().now();
+            if let Err(fault) = gateway.store().audit(line(install), now).await {
                 tracing::error!(error = %fault, "a change of modules is not in the audit log yet: {fault}");
                 break;
             }
@@ -48,14 +48,6 @@ pub(super) async fn audit(gateway: Gateway, ending: CancellationToken) {
             changed = changes.changed() => if changed.is_err() { return },
             () = again => {}
         }
-    }
-}
-
-async fn write(gateway: &Gateway, install: &UnattendedInstall) -> Result<(), Fault> {
-    let now = gateway.clock().now();
-    match gateway.audited_install(install).await? {
-        Some(install) => gateway.store().audit(line(&install), now).await.map(drop),
-        None => Ok(()),
     }
 }
 

@@ -118,12 +118,7 @@ impl PlannedAccount {
 pub(crate) fn simulated_module(name: &str) -> Result<&'static str, String> {
     let known = kassette_sim::modules();
     let found = known.iter().copied().find(|module| *module == name);
-    found.ok_or_else(|| {
-        format!(
-            "the provider {name} has no simulator; simulators exist for {}",
-            known.join(", ")
-        )
-    })
+    found.ok_or_else(|| format!("no vendor {name} is simulated, only {}", known.join(", ")))
 }
 
 /// Addresses and folder of simulators, and the addresses for payers.
@@ -148,14 +143,14 @@ pub(crate) struct Simulators {
 }
 
 /// Simulators that a gateway uses.
-pub(crate) enum SimulatedProviders {
+pub(crate) enum Vendors {
     /// In this process.
     Here(Simulators),
     /// In the parent process, with these accounts.
     Elsewhere(Arc<Elsewhere>, BTreeMap<AccountId, Account>),
 }
 
-impl SimulatedProviders {
+impl Vendors {
     /// The simulated accounts.
     pub(crate) const fn accounts(&self) -> &BTreeMap<AccountId, Account> {
         match self {
@@ -187,7 +182,7 @@ impl Listeners {
             Self::Elsewhere(elsewhere) => {
                 let order = Order::ConnectionRefused { address };
                 if let Err(error) = elsewhere.ask(&order).await {
-                    tracing::warn!(%error, "the simulators were not notified of a refused connection");
+                    tracing::warn!(%error, "the simulators were not told of a refused connection");
                 }
             }
         }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kassette_domain::key::{Environment, KeyOwner};
-use kassette_domain::merchant::SetRate;
 use kassette_domain::money::{Currency, Margin};
 use kassette_domain::rates::RateSource;
 use kassette_domain::routing::Availability;
@@ -27,7 +26,7 @@ const STORE_TIMEOUT: Duration = Duration::from_secs(2);
 const LAPSED: Duration = Duration::from_millis(1500);
 /// Age of the last backup, or of the server if there was none, that needs attention: a daily backup was missed.
 const BACKUP_AGE: Duration = Duration::from_secs(26 * 3600);
-/// Age at which the exchange rates of a source need attention.
+/// Age at which exchange rates need attention.
 const RATES_AGE: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Multiple of the reserve below which free disk space needs attention.
 const RESERVES: u64 = 4;
@@ -182,7 +181,7 @@ impl Reporter {
         self.facts.note_nodes(&nodes, now);
         for (name, since) in self.facts.noted().missing(&nodes) {
             let why = format!(
-                "the node {name} ended without notice, last seen at {}",
+                "the node {name} ended without a word, last seen at {}",
                 since.rfc3339()
             );
             findings.push(Finding::new(State::Attention, Some(since), why));
@@ -320,13 +319,13 @@ impl Reporter {
             };
             for merchant in page.items {
                 for (currency, set) in &merchant.rates {
-                    if set.is_old(now) {
+                    if now.since(set.at) > RATES_AGE {
                         let days = now.since(set.at).as_secs() / (24 * 3600);
                         let why = format!(
                             "merchant {}'s own rate of {currency} is {days} days old",
                             merchant.id
                         );
-                        let since = Some(set.at.after(SetRate::OLD_AFTER));
+                        let since = Some(set.at.after(RATES_AGE));
                         findings.push(Finding::new(State::Attention, since, why));
                     }
                 }
@@ -579,7 +578,7 @@ fn configuration(noted: &Noted) -> Part {
     let mut findings = Vec::new();
     if let Some(refused) = noted.refused.get(&super::Subject::Configuration) {
         let why = format!(
-            "a change is refused since {}, the previous content stays in use: {}",
+            "a change is refused since {}, what was there before goes on: {}",
             refused.at.rfc3339(),
             refused.why
         );
@@ -593,7 +592,7 @@ fn configuration(noted: &Noted) -> Part {
         findings.push(Finding::new(State::Attention, None, why));
     }
     let taken = noted.configured_at.map(Time::rfc3339).unwrap_or_default();
-    Part::from_findings("configuration", findings, format!("applied at {taken}"))
+    Part::from_findings("configuration", findings, format!("taken over at {taken}"))
 }
 
 fn certificates(noted: &Noted, now: Time) -> Part {

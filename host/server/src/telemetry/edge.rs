@@ -320,15 +320,15 @@ impl Line<'_> {
         // A 503 without a cause is logged once, where the decision is made, instead of for each of thousands of
         // requests.
         let failed = cause.is_some() || (status >= 500 && status != 503);
-        let left_out = match status {
+        let told = match status {
             _ if failed => lines.failures.line(),
             401 | 403 | 429 => lines.refusals.line(),
             _ => None,
         };
-        if let (Some(InternalCause(cause)), Some(left_out)) = (cause, left_out) {
+        if let (Some(InternalCause(cause)), Some(left_out)) = (cause, told) {
             tracing::error!(
                 request.id = %id, http.method = %self.method, http.route = route, cause, left_out,
-                "the request failed with an internal error"
+                "the request failed inside"
             );
         }
         let shown = self.sender.and_then(Reservation::credential);
@@ -348,12 +348,12 @@ impl Line<'_> {
                     reseller.id = shown.and_then(Credential::reseller),
                     key.id = shown.and_then(Credential::key).map(tracing::field::display),
                     operator.id = shown.and_then(Credential::operator).map(tracing::field::display),
-                    left_out = left_out,
+                    left_out = told,
                     "answered {} {route} with {status}", self.method
                 )
             };
         }
-        match left_out {
+        match told {
             Some(_) if failed => line!(tracing::Level::WARN),
             Some(_) => line!(tracing::Level::INFO),
             None => line!(tracing::Level::DEBUG),
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_refusal_is_reported_with_who_sent_it_and_masses_of_them_are_counted() {
+    async fn a_refusal_is_told_with_who_sent_it_and_masses_of_them_are_counted() {
         async fn refuse(request: Request) -> StatusCode {
             let shown = Credential::Merchant {
                 merchant: MerchantId(7),
@@ -461,7 +461,7 @@ mod tests {
             assert_eq!(response.status(), StatusCode::FORBIDDEN);
         }
         let text = log.text();
-        for left_out in [
+        for told in [
             "answered GET /{id} with 403",
             "listener=\"test\"",
             "client.address=192.0.2.7",
@@ -469,7 +469,7 @@ mod tests {
             "key.id=abababababababababababababababab",
             "left_out=0",
         ] {
-            assert!(text.contains(left_out), "{left_out}\nin\n{text}");
+            assert!(text.contains(told), "{told}\nin\n{text}");
         }
         assert!(!text.contains("secret"), "{text}");
         assert!(!text.contains("reseller.id"), "what there is not: {text}");

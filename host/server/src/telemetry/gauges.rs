@@ -73,9 +73,9 @@ impl Gauges {
         match timeout(STORE_TIMEOUT, self.gateway.set_gauges()).await {
             Ok(Ok(())) => {}
             Ok(Err(fault)) => {
-                tracing::warn!(error = %fault, "pending deliveries were not measured");
+                tracing::warn!(error = %fault, "what waits was not measured");
             }
-            Err(_) => tracing::warn!("pending deliveries were not measured in time"),
+            Err(_) => tracing::warn!("what waits was not measured in time"),
         }
     }
 

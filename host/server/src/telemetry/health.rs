@@ -49,7 +49,7 @@ fn shown(answer: Result<(), Unready>, facts: &Facts) -> Response {
     let mut refused = String::new();
     for (subject, of) in facts.noted().refused {
         refused += &format!(
-            "refused since {}: a changed {}; the previous content stays in use (kassette status gives the reason)\n",
+            "refused since {}: a changed {}; what was there before goes on (kassette status says more)\n",
             of.at.rfc3339(),
             subject.as_str()
         );
@@ -102,8 +102,8 @@ mod tests {
             let store: Arc<dyn Store> = SledStore::open(&options).unwrap();
             let stopping = CancellationToken::new();
             let behind = Arc::new(AtomicU64::new(0));
-            let shared = Arc::clone(&behind);
-            let behind_for = move || match shared.load(Ordering::Relaxed) {
+            let told = Arc::clone(&behind);
+            let behind_for = move || match told.load(Ordering::Relaxed) {
                 0 => None,
                 seconds => Some(Duration::from_secs(seconds)),
             };

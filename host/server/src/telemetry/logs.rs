@@ -210,16 +210,13 @@ mod tests {
             tracing::info!(target: ACCESS, "a request");
         }
         let seconds = usize::try_from(since.elapsed().as_secs()).unwrap();
-        let logged = log.text().matches("a line that a caller causes").count();
-        assert!(
-            (100..=100 * (seconds + 2)).contains(&logged),
-            "{logged} lines"
-        );
+        let told = log.text().matches("a line that a caller causes").count();
+        assert!((100..=100 * (seconds + 2)).contains(&told), "{told} lines");
         assert_eq!(log.text().matches("a request").count(), 2_000);
         let left_out = format!(
             "kassette_log_lines_left_out_total{{kind=\"{}\"}} {}",
             module_path!(),
-            2_000 - logged
+            2_000 - told
         );
         assert!(measured.render().contains(&left_out), "{left_out}");
     }

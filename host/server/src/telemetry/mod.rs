@@ -59,7 +59,7 @@ pub(crate) fn init(format: LogFormat, filter: &str) {
         tracing::warn!(error = %refused, "logging everything from info upwards instead");
     }
     if measured.is_none() {
-        tracing::warn!("metrics are not recorded: another recorder is installed already");
+        tracing::warn!("nothing is measured: another recorder was there before");
     }
 }
 

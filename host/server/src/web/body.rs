@@ -155,14 +155,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_that_breaks_off_is_distinguished_from_one_that_is_too_slow() {
-        for (kind, expected) in [
+    async fn a_body_that_breaks_off_is_told_from_one_that_is_too_slow() {
+        for (kind, told) in [
             (io::ErrorKind::TimedOut, BodyError::Late),
             (io::ErrorKind::ConnectionReset, BodyError::Broken),
         ] {
             let chunks = [Ok(Bytes::from("a")), Err(io::Error::from(kind))];
             let body = Body::from_stream(stream::iter(chunks));
-            assert_eq!(read_plain(body, 4).await, Err(expected));
+            assert_eq!(read_plain(body, 4).await, Err(told));
         }
     }
 }

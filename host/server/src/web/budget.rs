@@ -49,7 +49,7 @@ impl State {
 
 /// The sender, or its class of requests, has reached the limit for requests in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("too many bytes of this sender are in flight")]
+#[error("too many bytes are in hand for this sender")]
 pub(crate) struct Overloaded;
 
 impl ByteBudget {

@@ -9,10 +9,9 @@ use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-/// The only list of error codes, each with its status, its meaning for the API documents, and the action for a
-/// caller.
+/// The only list of error codes, each with its status and its meaning for the API documents.
 macro_rules! codes {
-    ($($code:ident $status:literal $meaning:literal $action:literal;)+) => {
+    ($($code:ident $status:literal $meaning:literal;)+) => {
         /// Kind of an error. Stable, unlike the text of an error.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
         #[serde(rename_all = "snake_case")]
@@ -21,8 +20,7 @@ macro_rules! codes {
         }
 
         impl Code {
-            const ALL: &[(Self, u16, &str, &str)] =
-                &[$((Self::$code, $status, $meaning, $action),)+];
+            const ALL: &[(Self, u16, &str)] = &[$((Self::$code, $status, $meaning),)+];
 
             /// HTTP status of the error.
             pub(crate) fn status(self) -> StatusCode {
@@ -34,143 +32,73 @@ macro_rules! codes {
 }
 
 codes! {
-    MalformedRequest 400 "The body is not JSON, its Content-Type is another, or the request breaks HTTP."
-        "Fix your code.";
-    Unauthorized 401 "The credential is missing, invalid, revoked or expired."
-        "Check the key. Merchant keys (`kp_`) belong to merchant calls, reseller keys (`kr_`) to reseller calls.";
-    BadSignature 401 "The key is good; the signature, its time or its nonce is not."
-        "Check the signed text, your clock and the nonce's form.";
-    OneTimeCodeRefused 401 "A one-time code is unknown, used or expired."
-        "Ask the operator for a new code.";
-    OneTimeCodeInUse 401 "Another request is using this one-time code."
-        "Wait for `Retry-After`. If the other request failed, use the same code.";
-    MissingScope 403 "The key does not carry the scope."
-        "Ask the operator for a key with this scope.";
-    RoleTooLow 403 "The operator's role does not allow it."
-        "Only operators' calls answer this: ask an operator with a higher role.";
-    LiveNotApproved 403 "The merchant is not approved for live payments."
-        "Ask the operator.";
-    NotRolledOut 403 "Live processing is off for the reseller."
-        "Ask the operator.";
-    MerchantNotAuthorized 403 "The merchant has not authorized the reseller."
-        "Ask the merchant to authorize you.";
-    ResellerRefundNotAllowed 403 "The merchant's delegation does not let the reseller refund."
-        "Ask the merchant, or the operator, to allow it.";
-    ProviderChoiceNotAllowed 403 "The merchant's routing policy does not let a start name its provider."
-        "Leave `provider_id` out.";
-    WrongSite 403 "The connect code was issued for another site."
-        "Use the address for which the code was made.";
-    WrongProof 403 "The proof was not made with the connect code."
-        "Check how the proof is made.";
-    SiteNotProved 403 "The site does not prove that it is the shop's."
-        "Look for a cache, a redirect or a login before the path.";
-    SiteAskedTooOften 403 "The site's proof was requested too often."
-        "Ask for a new code.";
-    NotFound 404 "The object does not exist, or belongs to another caller."
-        "Check the id, and whether the key's environment is the right one.";
-    MethodNotAllowed 405 "The path does not answer the HTTP method."
-        "Check the HTTP method.";
-    RequestTimeout 408 "The body did not arrive in time."
-        "Send it again.";
-    Conflict 409 "The current state of the object does not allow it."
-        "Read the object, then decide.";
-    IdempotencyConflict 409 "The idempotency key was used with other data; `field` is what differs."
-        "Look for a mistake. Is it another order? Then use another key.";
-    ClientRefConflict 409 "The client_ref was used with other data; `field` is what differs."
-        "Look for a mistake. Is it another order? Then use another `client_ref`.";
-    NonceUsed 409 "The nonce was used before."
-        "Sign again with a new nonce.";
-    HostedPayment 409 "The payer starts this payment on its checkout page."
-        "Send the browser to `checkout_url`.";
-    DirectPayment 409 "The merchant chose this payment's method."
-        "Call start.";
-    ResellersPayment 409 "The reseller that created the payment starts it."
-        "Leave it to the reseller.";
-    PaymentNotStartable 409 "The payment is neither created nor pending."
-        "Read it. If it is not paid, create a new payment.";
-    PaymentExpired 409 "The payment has expired."
-        "Create a new payment.";
-    OtherMethod 409 "The method is not the one fixed at creation."
-        "Use the method fixed at creation, or create a new payment.";
-    OutcomeUnknown 409 "The outcome of a start is not known yet: call again after `Retry-After`."
-        "The same request after `Retry-After`.";
-    AttemptOpen 409 "Another attempt is open."
-        "Try again later.";
-    AttemptOver 409 "The attempt ended in the meantime."
-        "Read the payment.";
-    NoAttemptLeft 409 "The payment has had as many attempts as it can."
-        "Create a new payment.";
-    NoAttemptOpen 409 "No attempt waits for an answer."
-        "Read the payment.";
-    PaymentNotCompleted 409 "Only the money of a completed payment can be refunded."
-        "Wait until it is completed.";
-    PaymentNotCancellable 409 "The payment is neither created nor pending."
-        "Read the payment: `status` says how it ended.";
-    AttemptNotClosable 409 "An open attempt could not be closed for certain: call again after `Retry-After`."
-        "The same request after `Retry-After`.";
-    NotRefundable 409 "The provider does not refund this payment, or no longer refunds it."
-        "Give the money back in another way.";
-    WebhookEndpointExists 409 "Another webhook endpoint of the merchant's environment has the URL; the text names it."
-        "Use that endpoint, or delete it.";
-    TooManyEndpoints 409 "The merchant has as many webhook endpoints as it can."
-        "Delete one.";
-    TooManyDomains 409 "The merchant has as many verified domains as it can."
-        "Ask the operator to delete one.";
-    BodyTooLarge 413 "The body is larger than the interface takes."
-        "Send at most 16 KiB.";
-    UnknownHost 421 "The listener does not answer under this host name."
-        "Use the address that the operator gave you.";
-    InvalidField 422 "A field, parameter or header has an invalid value; `field` names it."
-        "Correct the field that `field` names.";
-    UnknownField 422 "A field or parameter is not known; `field` names it."
-        "Leave it out, or fix its name.";
-    NoExchangeRate 422 "The currency has no usable exchange rate."
-        "Use another currency, or ask the operator.";
-    AmountTooSmall 422 "The amount is worth less than 0.01 USD."
-        "Use a larger amount.";
-    AmountOverLimit 422 "The amount is over the merchant's limit for one payment."
-        "Use a smaller amount, or ask the operator.";
-    MoreThanLeft 422 "More than can still be refunded."
-        "Read the refunds; ask for less.";
-    WholeRefundOnly 422 "The provider refunds only the whole amount at once."
-        "Leave `amount` out.";
-    ReturnUrlNotVerified 422 "The return URL is not below a verified domain of the merchant."
-        "Use a verified domain, or have the operator verify this one.";
-    UnknownMethod 422 "The payment method does not exist."
-        "Use an id from the methods list.";
-    MethodNotAvailable 422 "The payment method cannot take this payment now."
-        "Offer another method.";
-    ProviderNotAvailable 422 "The provider is unknown or cannot take this payment."
-        "Leave `provider_id` out, or name another.";
-    NoProviderAvailable 422 "No provider could be reached; the payment can be started again."
-        "Try again later, or offer another method.";
-    Declined 422 "The provider or the payer's bank declined; the payment can be started again."
-        "Offer another method.";
-    ModuleRefused 422 "The module is not taken; the text says why."
-        "Only operators' calls answer this: correct the module.";
-    TooManyInvitations 422 "As many invitations are open as can be."
-        "Wait until some are answered.";
-    RateLimited 429 "Too many requests: call again after `Retry-After`."
-        "The same request after `Retry-After`.";
-    InternalError 500 "The service failed."
-        "The same request again; it may have been done.";
-    Unreadable 500 "The object cannot be read as it was written; nothing was done."
-        "Write to the operator, with the `X-Request-Id`.";
-    Busy 503 "Too many requests are in flight; nothing was done."
-        "The same request after `Retry-After`.";
-    Unavailable 503 "The service takes nothing at the moment; nothing was done."
-        "The same request after `Retry-After`.";
-    InDoubt 503 "The service failed during the request; it is not known whether it had an effect."
-        "The same request again; it may have been done.";
+    MalformedRequest 400 "The body is not JSON, its Content-Type is another, or the request breaks HTTP.";
+    Unauthorized 401 "The credential is missing, invalid, revoked or expired.";
+    BadSignature 401 "The key is good; the signature, its time or its nonce is not.";
+    OneTimeCodeRefused 401 "A one-time code opens nothing, or nothing any more.";
+    OneTimeCodeInUse 401 "Another request is using this one-time code.";
+    MissingScope 403 "The key does not carry the scope.";
+    RoleTooLow 403 "The operator's role does not allow it.";
+    LiveNotApproved 403 "The merchant is not approved for live payments.";
+    NotRolledOut 403 "Live processing is off for the reseller.";
+    MerchantNotAuthorized 403 "The merchant has not authorized the reseller.";
+    ResellerRefundNotAllowed 403 "The merchant's delegation does not let the reseller refund.";
+    ProviderChoiceNotAllowed 403 "The merchant's routing policy does not let a start name its provider.";
+    WrongSite 403 "The connect code was issued for another site.";
+    WrongProof 403 "The proof was not made with the connect code.";
+    SiteNotProved 403 "The site does not prove that it is the shop's.";
+    SiteAskedTooOften 403 "The site was asked for its proof too often.";
+    NotFound 404 "There is no such thing, or it is not the caller's.";
+    MethodNotAllowed 405 "The path does not answer the HTTP method.";
+    RequestTimeout 408 "The body did not arrive in time.";
+    Conflict 409 "What is on record does not allow it.";
+    IdempotencyConflict 409 "The idempotency key was used with other data; `field` is what differs.";
+    ClientRefConflict 409 "The client_ref was used with other data; `field` is what differs.";
+    NonceUsed 409 "The nonce was used before.";
+    HostedPayment 409 "The payer starts this payment on its checkout page.";
+    DirectPayment 409 "The merchant chose this payment's method.";
+    ResellersPayment 409 "The reseller that created the payment starts it.";
+    PaymentNotStartable 409 "The payment is neither created nor pending.";
+    PaymentExpired 409 "The payment has expired.";
+    OtherMethod 409 "The method is not the one fixed at creation.";
+    OutcomeUnknown 409 "The outcome of a start is not known yet: call again after `Retry-After`.";
+    AttemptOpen 409 "Another attempt is open.";
+    AttemptOver 409 "The attempt ended meanwhile.";
+    NoAttemptLeft 409 "The payment has had as many attempts as it can.";
+    NoAttemptOpen 409 "No attempt waits for an answer.";
+    PaymentNotCompleted 409 "Only the money of a completed payment is given back.";
+    PaymentNotCancellable 409 "The payment is neither created nor pending.";
+    AttemptNotClosable 409 "An open attempt could not be closed for certain: call again after `Retry-After`.";
+    NotRefundable 409 "The provider does not give this payment's money back, or not any more.";
+    WebhookEndpointExists 409 "Another webhook endpoint of the merchant's environment has the URL; the text names it.";
+    TooManyEndpoints 409 "The merchant has as many webhook endpoints as it can.";
+    TooManyDomains 409 "The merchant has as many verified domains as it can.";
+    BodyTooLarge 413 "The body is larger than the interface takes.";
+    UnknownHost 421 "The listener does not answer under this host name.";
+    InvalidField 422 "A field, parameter or header has no value that can be taken; `field` names it.";
+    UnknownField 422 "A field or parameter is not known; `field` names it.";
+    NoExchangeRate 422 "There is no usable exchange rate for the currency.";
+    AmountTooSmall 422 "The amount is worth less than 0.01 USD.";
+    AmountOverLimit 422 "The amount is over the merchant's limit for one payment.";
+    MoreThanLeft 422 "More than can still be given back.";
+    WholeRefundOnly 422 "The provider gives back all that was received at once, or nothing.";
+    ReturnUrlNotVerified 422 "The return URL is not below a verified domain of the merchant.";
+    UnknownMethod 422 "There is no such payment method.";
+    MethodNotAvailable 422 "The payment method cannot take this payment now.";
+    ProviderNotAvailable 422 "The provider is unknown or cannot take this payment.";
+    NoProviderAvailable 422 "No provider could be reached; the payment can be started again.";
+    Declined 422 "The provider or the payer's bank declined; the payment can be started again.";
+    ModuleRefused 422 "The module is not taken; the text says why.";
+    TooManyInvitations 422 "As many invitations are open as can be.";
+    RateLimited 429 "Too many requests: call again after `Retry-After`.";
+    InternalError 500 "The service failed.";
+    Unreadable 500 "What the request is about cannot be read as it was written; nothing was done.";
+    Busy 503 "More is in hand than can be carried; nothing was done.";
+    Unavailable 503 "The service takes nothing at the moment; nothing was done.";
+    InDoubt 503 "The service failed meanwhile; it may have been done or not.";
 }
 
 impl Code {
-    /// All codes with status, meaning and the action for a caller, in the order of statuses.
-    pub(crate) fn list() -> impl Iterator<Item = (String, u16, &'static str, &'static str)> {
-        let all = Self::ALL.iter();
-        all.map(|(code, status, meaning, action)| (code.name(), *status, *meaning, *action))
-    }
-
     /// The code as in a response body.
     fn name(self) -> String {
         let name = serde_json::to_value(self).ok();
@@ -183,9 +111,10 @@ impl Code {
 impl PartialSchema for Code {
     fn schema() -> RefOr<Schema> {
         let mut about =
-            "Code of the error. The text of `error` may change, the code does not. Later versions may have more codes.\n\n| code | status | meaning |\n|---|---|---|"
+            "Which error it is. The text of `error` may change, this word stays. Later \
+            versions may have more.\n\n| code | status | meaning |\n|---|---|---|"
                 .to_owned();
-        for (code, status, meaning, _) in Self::ALL {
+        for (code, status, meaning) in Self::ALL {
             // Writing to a string cannot fail.
             let _ = write!(about, "\n| `{}` | {status} | {meaning} |", code.name());
         }
@@ -215,7 +144,7 @@ mod tests {
         for (index, name) in names.iter().enumerate() {
             assert!(!name.is_empty() && !names[..index].contains(name), "{name}");
         }
-        assert!(Code::ALL.is_sorted_by_key(|(_, status, ..)| *status));
+        assert!(Code::ALL.is_sorted_by_key(|(_, status, _)| *status));
         assert_eq!(Code::MissingScope.name(), "missing_scope");
     }
 }

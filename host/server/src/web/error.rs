@@ -223,7 +223,7 @@ impl ApiError {
 
     /// 422: a cursor that the list did not issue.
     pub(crate) fn bad_cursor() -> Self {
-        Self::invalid("cursor", "is not a cursor returned by this list")
+        Self::invalid("cursor", "is none that this list gave out")
     }
 
     /// 422 with a specific code.
@@ -273,7 +273,8 @@ impl ApiError {
             ),
             Self::Unreadable(_) => (
                 Code::Unreadable,
-                "the object cannot be read as it was written; nothing was done, and the operator of the gateway must check it"
+                "what this is about cannot be read as it was written; nothing was done, and the operator of the \
+                 gateway has to look"
                     .into(),
             ),
             Self::Busy => (
@@ -288,7 +289,8 @@ impl ApiError {
             ),
             Self::InDoubt(_) => (
                 Code::InDoubt,
-                "the service failed during the request, so it is not known whether it had an effect; check after the time in Retry-After, or repeat the request with the same idempotency key"
+                "the service failed meanwhile, so this may have been done or not; look after the time in \
+                 Retry-After, or repeat the request with the same idempotency key"
                     .into(),
             ),
         };
@@ -789,7 +791,7 @@ impl From<ShareError> for ApiError {
 impl From<TrialError> for ApiError {
     fn from(error: TrialError) -> Self {
         match error {
-            TrialError::Nothing | TrialError::NotSaved(_) => Self::conflict(error.to_string()),
+            TrialError::Nothing | TrialError::NotKept(_) => Self::conflict(error.to_string()),
             TrialError::Shared(error) => error.into(),
             TrialError::Store(fault) => fault.into(),
         }
@@ -915,7 +917,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_start_refuses_is_distinguished_by_codes() {
+    async fn what_a_start_refuses_is_told_apart_by_codes() {
         let refusals: [StartError; 14] = [
             NotStartable::Hosted.into(),
             NotStartable::Direct.into(),
@@ -944,7 +946,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_field_at_fault_is_named() {
-        for (error, expected, field) in [
+        for (error, told, field) in [
             (
                 CreateError::NoRate(Currency::EUR),
                 "no_exchange_rate",
@@ -962,7 +964,7 @@ mod tests {
             ),
             (CreateError::KeyRefused, "unauthorized", None),
         ] {
-            let expected = (expected.to_owned(), field.map(str::to_owned));
+            let expected = (told.to_owned(), field.map(str::to_owned));
             assert_eq!(code(error).await, expected);
         }
         let invalid = Invalid::new("order_id", "is required");
@@ -1024,7 +1026,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_500_reveals_its_cause_to_the_log_and_not_to_the_caller() {
+    async fn a_500_tells_the_log_and_not_the_caller() {
         let fault = Fault::Corrupt("payments/7 secret".into());
         let response = ApiError::from(fault.clone()).into_response();
         let cause = response.extensions().get::<InternalCause>().unwrap();
@@ -1044,10 +1046,8 @@ mod tests {
         ] {
             let (status, headers, text) = shown(fault).await;
             assert_eq!(status, expected);
-            let expected = headers
-                .get(RETRY_AFTER)
-                .map(|expected| expected.to_str().unwrap());
-            assert_eq!(expected, after);
+            let told = headers.get(RETRY_AFTER).map(|told| told.to_str().unwrap());
+            assert_eq!(told, after);
             assert!(!text.contains("disk") && !text.contains("secret"), "{text}");
         }
     }

@@ -9,7 +9,6 @@ pub(crate) mod error;
 pub(crate) mod json;
 pub(crate) mod marks;
 pub(crate) mod path;
-pub(crate) mod picture;
 pub(crate) mod query;
 pub(crate) mod request_id;
 pub(crate) mod text;

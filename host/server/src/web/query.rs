@@ -35,7 +35,7 @@ impl Query {
         Ok(Self(pairs))
     }
 
-    pub(crate) fn take_parameter(&mut self, name: &str) -> Option<String> {
+    pub(crate) fn take(&mut self, name: &str) -> Option<String> {
         let index = self.0.iter().position(|(known, _)| known == name)?;
         Some(self.0.swap_remove(index).1)
     }
@@ -47,7 +47,7 @@ impl Query {
         read: impl FnOnce(&str) -> Option<T>,
         wrong: &'static str,
     ) -> Result<Option<T>, ApiError> {
-        self.take_parameter(name)
+        self.take(name)
             .map(|text| read(&text).ok_or_else(|| ApiError::invalid(name, wrong)))
             .transpose()
     }
@@ -65,7 +65,7 @@ impl Query {
                 "must be a whole number from 1 to 100",
             )?
             .unwrap_or(DEFAULT_LIMIT);
-        let cursor = self.take_parameter("cursor");
+        let cursor = self.take("cursor");
         self.finish()?;
         Ok(Paging { limit, cursor })
     }

@@ -59,7 +59,7 @@ pub(crate) fn future(text: &str, now: Time) -> Result<Time, String> {
 pub(crate) fn past(text: &str, now: Time) -> Result<Time, String> {
     match Time::parse_rfc3339(text) {
         Some(time) if time <= now => Ok(time),
-        Some(_) => Err("must not be in the future".into()),
+        Some(_) => Err("must not lie in the future".into()),
         None => Err("must be an RFC 3339 time such as \"2030-01-31T12:00:00Z\"".into()),
     }
 }

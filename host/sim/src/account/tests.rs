@@ -2,7 +2,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
-use crate::{config::Environment, provider, session::tests::session};
+use crate::{config::Environment, session::tests::session, vendor};
 
 /// An account at one provider, with a clock that the test controls.
 pub(crate) struct Desk {
@@ -83,8 +83,8 @@ fn open(module: &str, clock: &Arc<AtomicU64>, folder: &Path) -> Arc<Account> {
     };
     let clock = Arc::clone(clock);
     let clock: Arc<dyn SimClock> = Arc::new(move || clock.load(Ordering::SeqCst));
-    let provider = provider::by_module(module).unwrap();
-    Arc::new(Account::open(settings, provider, clock, folder, "http://x").unwrap())
+    let vendor = vendor::by_module(module).unwrap();
+    Arc::new(Account::open(settings, vendor, clock, folder, "http://x").unwrap())
 }
 
 #[tokio::test]
@@ -128,14 +128,10 @@ async fn an_account_lets_every_payment_go_that_it_holds() {
             .await
             .unwrap();
         assert!(desk.session().held, "{module}");
-        let rendered = desk.callbacks().len();
+        let told = desk.callbacks().len();
         assert_eq!(desk.account.release_held().unwrap(), 1, "{module}");
         assert!(!desk.session().held, "{module}");
-        assert_eq!(
-            desk.callbacks().len(),
-            rendered + 1,
-            "{module}: it is reported"
-        );
+        assert_eq!(desk.callbacks().len(), told + 1, "{module}: it is reported");
         assert_eq!(desk.account.release_held().unwrap(), 0, "{module}");
     }
 }

@@ -138,7 +138,7 @@ pub(crate) async fn open(
     let session = Session::open(opening).map_err(|error| no_randomness(&error))?;
     match account.create(session).await? {
         Created::New(session) | Created::Replay(session) => Ok(session),
-        Created::Differs => Err(Problem::with_status(StatusCode::INTERNAL_SERVER_ERROR)),
+        Created::Differs => Err(Problem::of_vendor(StatusCode::INTERNAL_SERVER_ERROR)),
     }
 }
 
@@ -250,7 +250,7 @@ async fn refund(
         fingerprint: String::new(),
         note: asked.reference.clone(),
     };
-    let outcome = account.make_refund(&known.reference, of_refund, KEY_LIFE_MS);
+    let outcome = account.give_back(&known.reference, of_refund, KEY_LIFE_MS);
     match outcome.await? {
         Outcome::Made(_, made) | Outcome::Replayed(_, made) => {
             Ok(answer(wire::received(&payment, &made.id, &asked)))
@@ -359,7 +359,7 @@ fn id(prefix: &str) -> Result<String, Problem> {
 
 fn no_randomness(error: &SimError) -> Problem {
     tracing::error!(%error, "no id can be made");
-    Problem::with_status(StatusCode::INTERNAL_SERVER_ERROR)
+    Problem::of_vendor(StatusCode::INTERNAL_SERVER_ERROR)
 }
 
 pub(crate) fn read_json<T: DeserializeOwned>(

@@ -21,8 +21,8 @@ use crate::{
     capture::{CaptureRefusal, Captures, LATER_MS},
     config::{Profile, SimAccount},
     fault::Fault,
-    provider::{Call, Event, Message, Provider},
     session::{Conflict, Happened, Outcome, Session},
+    vendor::{Call, Event, Message, Vendor},
 };
 
 /// The provider. The books contain its whole state.
@@ -59,7 +59,7 @@ fn hmac_key(callback_secret: &str) -> [u8; 32] {
     Sha256::digest(callback_secret.as_bytes()).into()
 }
 
-impl Provider for Adyen {
+impl Vendor for Adyen {
     fn routes(self: Arc<Self>, account: Arc<Account>) -> Router {
         api::routes(account)
     }
@@ -92,7 +92,7 @@ impl Provider for Adyen {
     }
 
     fn failure(&self, status: StatusCode) -> Response {
-        problem::Problem::with_status(status).into_response()
+        problem::Problem::of_vendor(status).into_response()
     }
 
     /// Payments that the merchant captures are only authorized, with or without the fault `needs-capture`; the
@@ -117,7 +117,7 @@ impl Provider for Adyen {
             }
             Outcome::Approve | Outcome::Review if !session.is_payable(now) => Err(Conflict),
             Outcome::Approve | Outcome::Review => {
-                account.faults.consume(Fault::NeedsCapture);
+                account.faults.take(Fault::NeedsCapture);
                 let happened = account.approve(session, now, by_merchant)?;
                 session.held = outcome == Outcome::Review;
                 if happened == Happened::Authorised && !by_merchant {
@@ -148,7 +148,7 @@ impl Provider for Adyen {
     fn captures(&self) -> Captures {
         Captures {
             after_ms: LATER_MS,
-            refusal: CaptureRefusal::AfterAccepting,
+            refusal: CaptureRefusal::Told,
         }
     }
 

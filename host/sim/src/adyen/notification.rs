@@ -9,8 +9,8 @@ use crate::{
     adyen::{is_captured_by_merchant, merchant_account, sessions, wire},
     config::Environment,
     money::{Amount, Money},
-    provider::Event,
     session::{Happened, Session, State},
+    vendor::Event,
 };
 
 /// The card schemes' reason code of disputes: fraud in a card-not-present payment.
@@ -27,7 +27,7 @@ const SIGNED: [&str; 4] = [
 /// A notification about an event, without signatures. `None` if Adyen sends none.
 pub(crate) fn event(account: &Account, event: &Event<'_>) -> Option<Value> {
     let session = event.session;
-    let item = notification_item(session, event.happened)?;
+    let item = told(session, event.happened)?;
     let payment = wire::psp_reference(session);
     let own_id = event.id.trim_start_matches("evt_");
     let own_id = own_id.get(..16).unwrap_or(own_id).to_uppercase();
@@ -118,7 +118,7 @@ struct NotificationItem {
     reference: Option<String>,
 }
 
-fn notification_item(session: &Session, happened: Happened) -> Option<NotificationItem> {
+fn told(session: &Session, happened: Happened) -> Option<NotificationItem> {
     let received = session.received.as_ref().unwrap_or(&session.due).clone();
     let of_payment = |code, success, reason| NotificationItem {
         code,

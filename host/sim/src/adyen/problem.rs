@@ -65,7 +65,7 @@ impl Problem {
     }
 
     /// A failure of the provider itself.
-    pub(crate) fn with_status(status: StatusCode) -> Self {
+    pub(crate) fn of_vendor(status: StatusCode) -> Self {
         let (status, message) = match status {
             StatusCode::TOO_MANY_REQUESTS => (status, "Too many requests"),
             StatusCode::SERVICE_UNAVAILABLE => (status, "Service unavailable"),
@@ -84,7 +84,7 @@ impl From<Unchanged> for Problem {
             }
             Unchanged::Books(error) => {
                 tracing::error!(%error, "the simulator's books cannot be written");
-                Self::with_status(StatusCode::INTERNAL_SERVER_ERROR)
+                Self::of_vendor(StatusCode::INTERNAL_SERVER_ERROR)
             }
         }
     }

@@ -116,12 +116,12 @@ pub(crate) async fn create(
     let asked: CreateSession = api::read_json(&headers, &body)?;
     let mode = asked.mode;
     let session = api::open(&account, asked.into_link(), key, PREFIX, LONGEST_MS).await?;
-    let mut rendered = created(&account, &session);
+    let mut told = created(&account, &session);
     if mode == Mode::Embedded {
-        rendered["mode"] = "embedded".into();
-        rendered["url"] = Value::Null;
+        told["mode"] = "embedded".into();
+        told["url"] = Value::Null;
     }
-    Ok(api::answer(rendered))
+    Ok(api::answer(told))
 }
 
 /// A session, as in the answer to its creation.
@@ -163,12 +163,12 @@ pub(crate) async fn result(
         .into_iter()
         .find(|status| result_as(&session, status) == brought)
         .ok_or_else(|| Problem::invalid("14_0422", "Invalid sessionResult"))?;
-    Ok(Json(session_json(&session, stood)))
+    Ok(Json(told(&session, stood)))
 }
 
 /// A session in the state in which its payer left the page, even if it has changed since.
-fn session_json(session: &Session, status: &str) -> Value {
-    let mut rendered = json!({
+fn told(session: &Session, status: &str) -> Value {
+    let mut told = json!({
         "id": session.reference, "reference": session.attempt_id, "status": status,
     });
     if status == "completed" {
@@ -177,20 +177,20 @@ fn session_json(session: &Session, status: &str) -> Value {
         if card {
             method["brand"] = wire::brand(&session.method).into();
         }
-        rendered["payments"] = json!([{
+        told["payments"] = json!([{
             "pspReference": wire::psp_reference(session),
             "resultCode": "Authorised",
             "amount": wire::sum(&session.due),
             "paymentMethod": method,
         }]);
         if card {
-            rendered["additionalData"] = json!({ "cardSummary": wire::CARD });
+            told["additionalData"] = json!({ "cardSummary": wire::CARD });
         }
         if session.held {
-            rendered["additionalData"]["fraudManualReview"] = "true".into();
+            told["additionalData"]["fraudManualReview"] = "true".into();
         }
     }
-    rendered
+    told
 }
 
 /// Query added to the address to which a session's payer returns.

@@ -17,7 +17,7 @@ use crate::{
     btcpay::{
         problem::Problem,
         store_id,
-        wire::{self, Create, MarkInvoice, RefundBody},
+        wire::{self, Create, GiveBack, MarkInvoice},
     },
     config::SimError,
     http::{MOST_BODY, json_body, only, same},
@@ -115,7 +115,7 @@ async fn create(
         Created::New(session) | Created::Replay(session) => {
             Ok(Json(wire::invoice(&account, &session, now)))
         }
-        Created::Differs => Err(Problem::with_status(StatusCode::INTERNAL_SERVER_ERROR)),
+        Created::Differs => Err(Problem::of_vendor(StatusCode::INTERNAL_SERVER_ERROR)),
     }
 }
 
@@ -193,7 +193,7 @@ async fn refund(
     body: Bytes,
 ) -> Result<Json<Value>, Problem> {
     of_store(&account, &store)?;
-    let asked: RefundBody = read_json(&headers, &body)?;
+    let asked: GiveBack = read_json(&headers, &body)?;
     let session = account.by_reference(&id).ok_or_else(Problem::not_found)?;
     let money = wire::check_refund(&asked, &session)?;
     let name = asked.name.unwrap_or_else(|| format!("Refund {id}"));
@@ -204,7 +204,7 @@ async fn refund(
         // The server does not support idempotency keys.
         ..Asked::default()
     };
-    match account.make_refund(&id, asked, 0).await? {
+    match account.give_back(&id, asked, 0).await? {
         Outcome::Made(session, made) | Outcome::Replayed(session, made) => {
             Ok(Json(wire::pull_payment(&account, &session, &made)))
         }
@@ -234,8 +234,8 @@ async fn pull_payments(
         made.map(move |made| (session, made))
     });
     let shown = all.filter(|(_, made)| archived || !made.has_failed());
-    let rendered = shown.map(|(session, made)| wire::pull_payment(&account, session, made));
-    Ok(Json(rendered.collect()))
+    let told = shown.map(|(session, made)| wire::pull_payment(&account, session, made));
+    Ok(Json(told.collect()))
 }
 
 /// Ends a refund that the payer has not claimed.
@@ -292,7 +292,7 @@ fn of_store(account: &Account, store: &str) -> Result<(), Problem> {
 
 fn no_randomness(error: &SimError) -> Problem {
     tracing::error!(%error, "no id can be made");
-    Problem::with_status(StatusCode::INTERNAL_SERVER_ERROR)
+    Problem::of_vendor(StatusCode::INTERNAL_SERVER_ERROR)
 }
 
 fn read_json<T: DeserializeOwned>(headers: &HeaderMap, body: &[u8]) -> Result<T, Problem> {

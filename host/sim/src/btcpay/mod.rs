@@ -25,9 +25,9 @@ use crate::{
     afterwards::{Later, Part},
     config::{Profile, SimAccount},
     fault::Fault,
-    provider::{Call, Event, Message, Provider},
     refund::ON_CLAIM,
     session::{Conflict, Happened, Outcome, Session},
+    vendor::{Call, Event, Message, Vendor},
 };
 
 /// The provider. The books contain its whole state.
@@ -37,7 +37,7 @@ fn store_id(account: &SimAccount) -> &str {
     &account.client_id
 }
 
-impl Provider for BtcPay {
+impl Vendor for BtcPay {
     fn routes(self: Arc<Self>, account: Arc<Account>) -> Router {
         api::routes(account)
     }
@@ -64,7 +64,7 @@ impl Provider for BtcPay {
     }
 
     fn failure(&self, status: StatusCode) -> Response {
-        problem::Problem::with_status(status).into_response()
+        problem::Problem::of_vendor(status).into_response()
     }
 
     fn choose(
@@ -81,7 +81,7 @@ impl Provider for BtcPay {
                 Err(Conflict)
             }
             Outcome::Approve => {
-                account.faults.consume(Fault::NeedsCapture);
+                account.faults.take(Fault::NeedsCapture);
                 account.approve(session, now, false).map(Some)
             }
             Outcome::Review => session.hold(now, account.taken(session)).map(Some),

@@ -75,7 +75,7 @@ impl Problem {
     }
 
     /// A failure of the server itself.
-    pub(crate) fn with_status(status: StatusCode) -> Self {
+    pub(crate) fn of_vendor(status: StatusCode) -> Self {
         match status {
             StatusCode::TOO_MANY_REQUESTS => Self::new(status, "rate-limited", "Slow down"),
             StatusCode::SERVICE_UNAVAILABLE => Self::new(status, "unavailable", "Try again"),
@@ -97,7 +97,7 @@ impl From<Unchanged> for Problem {
             }
             Unchanged::Books(error) => {
                 tracing::error!(%error, "the simulator's books cannot be written");
-                Self::with_status(StatusCode::INTERNAL_SERVER_ERROR)
+                Self::of_vendor(StatusCode::INTERNAL_SERVER_ERROR)
             }
         }
     }

@@ -6,10 +6,10 @@ use crate::{
     account::Account,
     btcpay::{problem::Problem, store_id},
     money::{Amount, Money},
-    provider::Event,
     refund::{Refund, RefundState},
     rfc3339,
     session::{Happened, Phase, Session, State},
+    vendor::Event,
 };
 
 /// Lifetime of an invoice in the simulated store's settings.
@@ -60,7 +60,7 @@ pub(crate) struct MarkInvoice {
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct RefundBody {
+pub(crate) struct GiveBack {
     pub(crate) name: Option<String>,
     #[serde(default)]
     pub(crate) description: String,
@@ -71,7 +71,7 @@ pub(crate) struct RefundBody {
 }
 
 /// Refuses a refund that the server would refuse. Returns the refund's amount.
-pub(crate) fn check_refund(asked: &RefundBody, session: &Session) -> Result<Amount, Problem> {
+pub(crate) fn check_refund(asked: &GiveBack, session: &Session) -> Result<Amount, Problem> {
     let methods = asked.payout_methods.iter().flatten();
     if methods.into_iter().any(|method| method != "BTC-CHAIN") {
         let message = "Invalid or unsupported payout method";
@@ -206,7 +206,7 @@ pub(crate) fn invoice(account: &Account, session: &Session, now: u64) -> Value {
         "New" | "Processing" | "Expired" => &["Settled", "Invalid"],
         _ => &[],
     };
-    let mut rendered = json!({
+    let mut told = json!({
         "id": session.reference,
         "storeId": store_id(&account.settings),
         "amount": session.due.value,
@@ -226,7 +226,7 @@ pub(crate) fn invoice(account: &Account, session: &Session, now: u64) -> Value {
         "receipt": { "enabled": null },
     });
     if is_old(session)
-        && let Some(fields) = rendered.as_object_mut()
+        && let Some(fields) = told.as_object_mut()
     {
         // In the format of servers of 2021.
         if paid == session.due.value {
@@ -240,7 +240,7 @@ pub(crate) fn invoice(account: &Account, session: &Session, now: u64) -> Value {
         let amount: Result<Value, _> = serde_json::from_str(&session.due.value.to_string());
         fields.insert("amount".into(), amount.unwrap_or_default());
     }
-    rendered
+    told
 }
 
 /// Whether an invoice has an old server's format: about every second one.
@@ -304,7 +304,7 @@ fn metadata(session: &Session) -> Value {
 /// The webhook about an event. `None` if the server sends none: refunds are separate payouts.
 pub(crate) fn event(account: &Account, event: &Event<'_>) -> Option<Value> {
     let session = event.session;
-    let mut rendered = json!({
+    let mut told = json!({
         "deliveryId": event.id,
         "webhookId": "webhook",
         "originalDeliveryId": event.id,
@@ -335,7 +335,7 @@ pub(crate) fn event(account: &Account, event: &Event<'_>) -> Option<Value> {
         | Happened::DisputeWon
         | Happened::DisputeLost => return None,
     };
-    let fields = rendered.as_object_mut()?;
+    let fields = told.as_object_mut()?;
     fields.insert("type".into(), kind.into());
     if !name.is_empty() {
         fields.insert(name.into(), value.into());
@@ -343,7 +343,7 @@ pub(crate) fn event(account: &Account, event: &Event<'_>) -> Option<Value> {
     if kind == "InvoiceSettled" {
         fields.insert("manuallyMarked".into(), false.into());
     }
-    Some(rendered)
+    Some(told)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 use super::*;
 use crate::{
     account::{Unchanged, tests::Desk},
-    provider,
+    vendor,
 };
 
 async fn approved(module: &str) -> Desk {
@@ -29,11 +29,11 @@ fn stands(desk: &Desk) -> (State, u32) {
 }
 
 #[tokio::test]
-async fn a_capture_is_confirmed_at_once_or_a_moment_later_as_the_provider_does() {
-    for module in provider::MODULES.iter().copied() {
+async fn a_capture_is_confirmed_at_once_or_a_moment_later_as_the_vendor_does() {
+    for module in vendor::MODULES.iter().copied() {
         let desk = approved(module).await;
         capture(&desk).await.unwrap();
-        let after = desk.account.provider.captures().after_ms;
+        let after = desk.account.vendor.captures().after_ms;
         if after > 0 {
             assert_eq!(stands(&desk), (State::Authorised, 0), "{module}");
             assert_eq!(desk.account.confirms_at(), Some(1_000 + after), "{module}");
@@ -52,21 +52,21 @@ async fn a_capture_is_confirmed_at_once_or_a_moment_later_as_the_provider_does()
 
 #[test]
 fn those_confirm_later_whose_documents_say_so() {
-    let later = |module: &&&str| provider::by_module(module).unwrap().captures().after_ms > 0;
-    let found: Vec<_> = provider::MODULES.iter().filter(later).collect();
+    let later = |module: &&&str| vendor::by_module(module).unwrap().captures().after_ms > 0;
+    let found: Vec<_> = vendor::MODULES.iter().filter(later).collect();
     assert_eq!(found, [&"adyen", &"mollie", &"paysafe", &"revolut"]);
     assert!((1_000..=2_000).contains(&LATER_MS));
 }
 
 #[tokio::test]
-async fn a_refused_capture_takes_nothing_and_leaves_what_the_provider_leaves() {
-    for module in provider::MODULES.iter().copied() {
+async fn a_refused_capture_takes_nothing_and_leaves_what_the_vendor_leaves() {
+    for module in vendor::MODULES.iter().copied() {
         let desk = approved(module).await;
         desk.account.faults.arm(Fault::CaptureRefused, 1);
         let answer = capture(&desk).await;
-        let refusal = desk.account.provider.captures().refusal;
-        let rendered = matches!(answer, Err(Unchanged::Refused));
-        assert_eq!(rendered, refusal == CaptureRefusal::Answered, "{module}");
+        let refusal = desk.account.vendor.captures().refusal;
+        let told = matches!(answer, Err(Unchanged::Refused));
+        assert_eq!(told, refusal == CaptureRefusal::Answered, "{module}");
         assert_eq!(stands(&desk), (State::Authorised, 0), "{module}");
         desk.move_clock(1_000 + LATER_MS);
         desk.account.ripen_in_time().await.unwrap();
@@ -134,7 +134,7 @@ async fn doomed() -> Desk {
 }
 
 #[tokio::test]
-async fn an_approval_is_voided_by_the_provider_a_moment_after_it_was_reported() {
+async fn an_approval_is_voided_by_the_vendor_a_moment_after_it_was_told() {
     let desk = doomed().await;
     assert_eq!(stands(&desk), (State::Authorised, 0));
     assert_eq!(desk.account.confirms_at(), None, "nothing was asked for");

@@ -126,7 +126,7 @@ async fn create(
     })?;
     if !asked.metadata.is_string() {
         let kept = asked.metadata.to_string();
-        session.extra.insert(wire::METADATA_KEY.to_owned(), kept);
+        session.extra.insert(wire::METADATA_KEPT.to_owned(), kept);
     }
     if let Some(mode) = asked.capture_mode {
         session.extra.insert(wire::CAPTURE_MODE.to_owned(), mode);
@@ -135,7 +135,7 @@ async fn create(
         session.extra.insert(wire::WEBHOOK_URL.to_owned(), address);
     }
     match account.create(session).await? {
-        Created::New(session) => Ok(payment_response(&account, StatusCode::CREATED, &session)),
+        Created::New(session) => Ok(tell(&account, StatusCode::CREATED, &session)),
         Created::Replay(session) => {
             // Repeats the first answer, even if the payment has changed.
             let first = wire::at_creation(&session);
@@ -210,11 +210,11 @@ async fn read(
 ) -> Result<Response, Problem> {
     let asked = belongings::asked(query.as_deref())?;
     let session = known(&account, &id)?;
-    let mut rendered = wire::payment(&account, &session, account.now());
+    let mut told = wire::payment(&account, &session, account.now());
     if !asked.is_empty() {
-        rendered["_embedded"] = belongings::embedded(&account, &session, &asked);
+        told["_embedded"] = belongings::embedded(&account, &session, &asked);
     }
-    Ok(hal(StatusCode::OK, &rendered))
+    Ok(hal(StatusCode::OK, &told))
 }
 
 async fn cancel(
@@ -230,7 +230,7 @@ async fn cancel(
         session.close(now).map(|()| None)
     };
     let session = account.change(id, act).await?;
-    Ok(payment_response(&account, StatusCode::OK, &session))
+    Ok(tell(&account, StatusCode::OK, &session))
 }
 
 async fn capture(
@@ -295,6 +295,6 @@ pub(crate) fn known(account: &Account, id: &str) -> Result<Session, Problem> {
         .ok_or_else(|| Problem::not_found(format!("No payment exists with token '{id}'")))
 }
 
-fn payment_response(account: &Account, status: StatusCode, session: &Session) -> Response {
+fn tell(account: &Account, status: StatusCode, session: &Session) -> Response {
     hal(status, &wire::payment(account, session, account.now()))
 }

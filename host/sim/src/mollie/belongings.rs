@@ -76,7 +76,7 @@ pub(crate) fn capture(account: &Account, session: &Session) -> Value {
         None if session.capture_refused => "failed",
         None => "pending",
     };
-    capture_json(account, session, failed(session), status)
+    told(account, session, failed(session), status)
 }
 
 /// The list of a payment's captures.
@@ -99,11 +99,11 @@ fn captures(account: &Account, session: &Session) -> Vec<Value> {
     let newest = (asked || session.received.is_some()).then(|| capture(account, session));
     let failed = (0..before)
         .rev()
-        .map(|number| capture_json(account, session, number, "failed"));
+        .map(|number| told(account, session, number, "failed"));
     newest.into_iter().chain(failed).collect()
 }
 
-fn capture_json(account: &Account, session: &Session, number: usize, status: &str) -> Value {
+fn told(account: &Account, session: &Session, number: usize, status: &str) -> Value {
     let id = session
         .reference
         .replacen("tr_", &format!("cpt_{number}"), 1);

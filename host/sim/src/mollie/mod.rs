@@ -24,9 +24,9 @@ use crate::{
     capture::{CaptureRefusal, Captures, LATER_MS},
     config::{Environment, Profile, SimAccount},
     money::Amount,
-    provider::{self, Call, Event, Message, Provider},
     refund::RefundState,
     session::{Conflict, Happened, Outcome, Session},
+    vendor::{self, Call, Event, Message, Vendor},
 };
 
 pub(crate) struct Mollie;
@@ -40,7 +40,7 @@ fn api_key(account: &SimAccount) -> String {
     format!("{mode}_{}", account.api_key)
 }
 
-impl Provider for Mollie {
+impl Vendor for Mollie {
     fn routes(self: Arc<Self>, account: Arc<Account>) -> Router {
         api::routes(account)
     }
@@ -63,7 +63,7 @@ impl Provider for Mollie {
     }
 
     fn failure(&self, status: StatusCode) -> Response {
-        problem::Problem::with_status(status).into_response()
+        problem::Problem::of_vendor(status).into_response()
     }
 
     fn choose(
@@ -90,7 +90,7 @@ impl Provider for Mollie {
             }
             // Mollie has no reviews. The case that needs an operator is a chargeback, here an immediate one;
             // releasing it means that the bank reverses it.
-            _ => provider::usually(account, session, outcome, now),
+            _ => vendor::usually(account, session, outcome, now),
         }
     }
 
@@ -99,7 +99,7 @@ impl Provider for Mollie {
     fn captures(&self) -> Captures {
         Captures {
             after_ms: LATER_MS,
-            refusal: CaptureRefusal::AfterAccepting,
+            refusal: CaptureRefusal::Told,
         }
     }
 

@@ -59,7 +59,7 @@ impl Problem {
     }
 
     /// A failure of the provider itself.
-    pub(crate) fn with_status(status: StatusCode) -> Self {
+    pub(crate) fn of_vendor(status: StatusCode) -> Self {
         let detail = match status {
             StatusCode::TOO_MANY_REQUESTS => "too many requests",
             StatusCode::SERVICE_UNAVAILABLE => "the payment platform is not available for a while",
@@ -83,8 +83,8 @@ impl From<Unchanged> for Problem {
 
 impl From<SimError> for Problem {
     fn from(error: SimError) -> Self {
-        tracing::error!(%error, "the simulated Mollie failed");
-        Self::with_status(StatusCode::INTERNAL_SERVER_ERROR)
+        tracing::error!(%error, "the simulated Mollie cannot go on");
+        Self::of_vendor(StatusCode::INTERNAL_SERVER_ERROR)
     }
 }
 

@@ -87,14 +87,14 @@ async fn create(
         fingerprint: http::fingerprint(&body),
         note: Some(json!(note).to_string()),
     };
-    Err(match account.make_refund(&id, asked, KEY_LIFE_MS).await? {
+    Err(match account.give_back(&id, asked, KEY_LIFE_MS).await? {
         Outcome::Made(session, made) => {
-            let rendered = belongings::refund(&account, &session, &made);
-            return Ok(hal(StatusCode::CREATED, &rendered));
+            let told = belongings::refund(&account, &session, &made);
+            return Ok(hal(StatusCode::CREATED, &told));
         }
         Outcome::Replayed(session, made) => {
-            let rendered = belongings::refund(&account, &session, &made.at_first());
-            return Ok(replayed(hal(StatusCode::CREATED, &rendered)));
+            let told = belongings::refund(&account, &session, &made.at_first());
+            return Ok(replayed(hal(StatusCode::CREATED, &told)));
         }
         Outcome::Differs => {
             Problem::bad_request("this Idempotency-Key was used with other parameters")
@@ -161,7 +161,7 @@ fn page(
             "from" => {
                 start = refunds
                     .iter()
-                    .position(|rendered| rendered["id"] == value.as_str())
+                    .position(|told| told["id"] == value.as_str())
                     .ok_or_else(|| Problem::not_found("from: no such refund"))?;
             }
             "embed" | "sort" | "profileId" => {}
@@ -169,15 +169,15 @@ fn page(
         }
     }
     let rest = refunds.get(start..).unwrap_or_default();
-    let (rendered, rest) = rest.split_at(rest.len().min(most));
+    let (told, rest) = rest.split_at(rest.len().min(most));
     let link = |from: &Value| {
         let from = from["id"].as_str().unwrap_or_default();
         let href = format!("{address}?from={from}&limit={most}");
         json!({ "href": href, "type": "application/hal+json" })
     };
     let body = json!({
-        "count": rendered.len(),
-        "_embedded": { "refunds": rendered },
+        "count": told.len(),
+        "_embedded": { "refunds": told },
         "_links": {
             "self": { "href": address, "type": "application/hal+json" },
             "previous": null,
@@ -194,8 +194,8 @@ async fn read(
 ) -> Result<Response, Problem> {
     let session = known(&account, &id)?;
     let made = session.refund_of(&refund).ok_or_else(|| no_such(&refund))?;
-    let rendered = belongings::refund(&account, &session, made);
-    Ok(hal(StatusCode::OK, &rendered))
+    let told = belongings::refund(&account, &session, made);
+    Ok(hal(StatusCode::OK, &told))
 }
 
 async fn cancel(

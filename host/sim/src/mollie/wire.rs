@@ -23,7 +23,7 @@ pub(crate) const CAPTURE_MODE: &str = "captureMode";
 pub(crate) const WEBHOOK_URL: &str = "webhookUrl";
 
 /// Key in a session's `extra`: metadata that is not text.
-pub(crate) const METADATA_KEY: &str = "metadata";
+pub(crate) const METADATA_KEPT: &str = "metadata";
 
 /// The settlement of all payments.
 const SETTLEMENT: &str = "stl_simulated";
@@ -362,7 +362,7 @@ pub(crate) fn payment(account: &Account, session: &Session, now: u64) -> Value {
     };
     let own = belongings::own(session);
     let link = |href: &str, media: &str| json!({ "href": href, "type": media });
-    let mut rendered = json!({
+    let mut told = json!({
         "resource": "payment",
         "id": session.reference,
         "mode": account.settings.environment.as_str(),
@@ -383,7 +383,7 @@ pub(crate) fn payment(account: &Account, session: &Session, now: u64) -> Value {
         },
     });
     let mut put = |name: &str, value: Value| {
-        rendered[name] = value;
+        told[name] = value;
     };
     if captures {
         let mode = if is_manual(session) {
@@ -445,14 +445,14 @@ pub(crate) fn payment(account: &Account, session: &Session, now: u64) -> Value {
     }
     if phase == Phase::Open {
         put("expiresAt", time(session.expires_at).into());
-        rendered["_links"]["checkout"] = link(&account.page_url(session), "text/html");
+        told["_links"]["checkout"] = link(&account.page_url(session), "text/html");
     }
-    rendered
+    told
 }
 
 /// The merchant's metadata: the gateway's attempt id, or any JSON.
 fn metadata(session: &Session) -> Value {
-    let kept = session.extra.get(METADATA_KEY);
+    let kept = session.extra.get(METADATA_KEPT);
     let other = kept.and_then(|kept| serde_json::from_str(kept).ok());
     other.unwrap_or_else(|| session.attempt_id.as_str().into())
 }

@@ -23,7 +23,7 @@ use crate::{
         ids,
         problem::Problem,
         returns, webhook,
-        wire::{self, Create, NewOrder, Paid, Patch, RefundBody},
+        wire::{self, Create, GiveBack, NewOrder, Paid, Patch},
     },
     refund::{Asked, Outcome, Refund},
     sandbox::tokens::LIFE_SECONDS,
@@ -45,7 +45,7 @@ const UNIT: &str = "/purchase_units/@reference_id=='default'/";
 #[derive(Clone)]
 pub(crate) struct Api {
     pub(crate) account: Arc<Account>,
-    pub(crate) provider: Arc<PayPal>,
+    pub(crate) vendor: Arc<PayPal>,
 }
 
 pub(crate) fn routes(api: Api) -> Router {
@@ -80,7 +80,7 @@ impl FromRequestParts<Api> for Authorised {
 
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Problem> {
         let token = http::bearer(&parts.headers).ok_or(Problem::unauthorized())?;
-        if api.provider.tokens.accepts(token, api.account.now()) {
+        if api.vendor.tokens.accepts(token, api.account.now()) {
             Ok(Self)
         } else {
             Err(Problem::unauthorized())
@@ -122,7 +122,7 @@ async fn token(State(api): State<Api>, headers: HeaderMap, body: Bytes) -> Respo
     if !http::form_body(&headers, &body).is_ok_and(|fields| fields == [wanted]) {
         return refused(StatusCode::BAD_REQUEST, "unsupported_grant_type");
     }
-    match api.provider.tokens.issue(api.account.now()) {
+    match api.vendor.tokens.issue(api.account.now()) {
         Ok(token) => {
             let answer = json!({
                 "scope": "https://uri.paypal.com/services/payments/payment",
@@ -135,7 +135,7 @@ async fn token(State(api): State<Api>, headers: HeaderMap, body: Bytes) -> Respo
         }
         Err(error) => {
             tracing::error!(%error, "no token can be issued");
-            Problem::with_status(StatusCode::INTERNAL_SERVER_ERROR).into_response()
+            Problem::of_vendor(StatusCode::INTERNAL_SERVER_ERROR).into_response()
         }
     }
 }
@@ -150,12 +150,12 @@ async fn create(
     let asked: Create = json_body(&headers, &body)?;
     let session = session(wire::check(asked)?, key, &body, api.account.now())?;
     let created = api.account.create(session).await;
-    match created.map_err(|unchanged| unchanged.into_problem("NOT_SUPPORTED"))? {
+    match created.map_err(|unchanged| unchanged.told("NOT_SUPPORTED"))? {
         Created::New(session) => {
-            Ok((StatusCode::CREATED, api.order_json(&headers, &session)).into_response())
+            Ok((StatusCode::CREATED, api.tell(&headers, &session)).into_response())
         }
         // A repeated request id results in the current order.
-        Created::Replay(session) => Ok(api.order_json(&headers, &session).into_response()),
+        Created::Replay(session) => Ok(api.tell(&headers, &session).into_response()),
         Created::Differs => Err(Problem::refused("DUPLICATE_REQUEST_ID")),
     }
 }
@@ -185,7 +185,7 @@ fn session(
     });
     let mut session = opened.map_err(|error| {
         tracing::error!(%error, "no order can be made");
-        Problem::with_status(StatusCode::INTERNAL_SERVER_ERROR)
+        Problem::of_vendor(StatusCode::INTERNAL_SERVER_ERROR)
     })?;
     wire::remember(&mut session, asked.invoice_id);
     Ok(session)
@@ -235,7 +235,7 @@ async fn patch(
         _ => Err(Conflict),
     };
     let changed = api.account.change(id, act).await;
-    changed.map_err(|unchanged| unchanged.into_problem("ORDER_ALREADY_COMPLETED"))?;
+    changed.map_err(|unchanged| unchanged.told("ORDER_ALREADY_COMPLETED"))?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -250,7 +250,7 @@ async fn capture(
     let Paid { .. } = optional(&headers, &body)?.unwrap_or_default();
     let known = api.living(&id)?;
     if key.is_some() && known.capture_key == key {
-        return Ok(api.order_json(&headers, &known).into_response());
+        return Ok(api.tell(&headers, &known).into_response());
     }
     let conflict = match known.state {
         Stands::Captured | Stands::Refunded => "ORDER_ALREADY_CAPTURED",
@@ -264,8 +264,8 @@ async fn capture(
         Ok(happened.or(Some(Happened::InReview)))
     };
     let changed = api.account.capturing(id, act).await;
-    let session = changed.map_err(|unchanged| unchanged.into_problem(conflict))?;
-    Ok((StatusCode::CREATED, api.order_json(&headers, &session)).into_response())
+    let session = changed.map_err(|unchanged| unchanged.told(conflict))?;
+    Ok((StatusCode::CREATED, api.tell(&headers, &session)).into_response())
 }
 
 async fn read_capture(
@@ -284,7 +284,7 @@ async fn refund(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    let asked: RefundBody = optional(&headers, &body)?.unwrap_or_default();
+    let asked: GiveBack = optional(&headers, &body)?.unwrap_or_default();
     let session = api.captured(&id)?;
     let now = api.account.now();
     let asked = Asked {
@@ -301,10 +301,10 @@ async fn refund(
     }
     let given = api
         .account
-        .make_refund(&session.reference, asked, REFUND_KEY_MS);
+        .give_back(&session.reference, asked, REFUND_KEY_MS);
     let given = given
         .await
-        .map_err(|unchanged| unchanged.into_problem("REFUND_NOT_ALLOWED"))?;
+        .map_err(|unchanged| unchanged.told("REFUND_NOT_ALLOWED"))?;
     let (status, session, refund) = match given {
         Outcome::Made(session, refund) => (StatusCode::CREATED, session, refund),
         Outcome::Replayed(session, refund) => (StatusCode::OK, session, refund),
@@ -341,12 +341,12 @@ async fn disputes(
 ) -> Result<Json<Value>, Problem> {
     let session = api.captured(&asked.disputed_transaction_id)?;
     let disputes = session.disputes.iter().map(|dispute| {
-        let mut rendered = returns::dispute(&session, dispute);
-        if let Some(fields) = rendered.as_object_mut() {
+        let mut told = returns::dispute(&session, dispute);
+        if let Some(fields) = told.as_object_mut() {
             fields.remove("dispute_outcome");
             fields.remove("disputed_transactions");
         }
-        rendered
+        told
     });
     let disputes: Vec<Value> = disputes.collect();
     Ok(Json(json!({ "items": disputes, "links": [] })))
@@ -439,7 +439,7 @@ impl Api {
             provider_id = self.account.settings.provider_id,
             "webhooks cannot be signed"
         );
-        Problem::with_status(StatusCode::INTERNAL_SERVER_ERROR)
+        Problem::of_vendor(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
     /// An order that PayPal still knows: PayPal forgets an order that the payer did not approve in time.
@@ -460,7 +460,7 @@ impl Api {
     }
 
     /// The order, complete or minimal as the request prefers.
-    fn order_json(&self, headers: &HeaderMap, session: &Session) -> Json<Value> {
+    fn tell(&self, headers: &HeaderMap, session: &Session) -> Json<Value> {
         shown(
             headers,
             wire::order(&self.account, session, self.account.now()),

@@ -29,9 +29,9 @@ use crate::{
     config::{Profile, SimAccount},
     fault::Fault,
     money::Amount,
-    provider::{Call, Event, Message, Provider},
     sandbox::tokens::Tokens,
     session::{Conflict, Happened, Outcome, Session},
+    vendor::{Call, Event, Message, Vendor},
 };
 
 /// One account's API at PayPal.
@@ -40,11 +40,11 @@ pub(crate) struct PayPal {
     tokens: Tokens,
 }
 
-impl Provider for PayPal {
+impl Vendor for PayPal {
     fn routes(self: Arc<Self>, account: Arc<Account>) -> Router {
         api::routes(api::Api {
             account,
-            provider: self,
+            vendor: self,
         })
     }
 
@@ -79,7 +79,7 @@ impl Provider for PayPal {
     }
 
     fn failure(&self, status: StatusCode) -> Response {
-        problem::Problem::with_status(status).into_response()
+        problem::Problem::of_vendor(status).into_response()
     }
 
     fn choose(
@@ -93,7 +93,7 @@ impl Provider for PayPal {
             Outcome::Approve if session.held => session.release(now).map(Some),
             Outcome::Approve => {
                 // Used up nevertheless, so that it does not wait for a later payment.
-                let _as_always = account.faults.consume(Fault::NeedsCapture);
+                let _as_always = account.faults.take(Fault::NeedsCapture);
                 account.approve(session, now, true).map(Some)
             }
             Outcome::Review => {

@@ -63,7 +63,7 @@ impl Problem {
     }
 
     /// A failure of PayPal itself.
-    pub(crate) fn with_status(status: StatusCode) -> Self {
+    pub(crate) fn of_vendor(status: StatusCode) -> Self {
         match status {
             StatusCode::TOO_MANY_REQUESTS => Self::new(status, "RATE_LIMIT_REACHED"),
             StatusCode::SERVICE_UNAVAILABLE => Self::new(status, "SERVICE_UNAVAILABLE"),
@@ -74,14 +74,14 @@ impl Problem {
 
 impl Unchanged {
     /// The refusal in PayPal's terms; `conflict` is its issue for a state that does not allow the call.
-    pub(crate) fn into_problem(self, conflict: &'static str) -> Problem {
+    pub(crate) fn told(self, conflict: &'static str) -> Problem {
         match self {
             Self::Unknown => Problem::not_found(),
             Self::Conflict => Problem::refused(conflict),
             Self::Refused => Problem::refused("INSTRUMENT_DECLINED"),
             Self::Books(error) => {
                 tracing::error!(%error, "the simulator's books cannot be written");
-                Problem::with_status(StatusCode::INTERNAL_SERVER_ERROR)
+                Problem::of_vendor(StatusCode::INTERNAL_SERVER_ERROR)
             }
         }
     }

@@ -28,7 +28,7 @@ fn reversed(session: &Session, dispute: &Dispute) -> Value {
     let id = ids::reversal(&dispute.id);
     refund(
         session,
-        &Refund::by_provider(id, dispute.amount, dispute.updated_at),
+        &Refund::of_vendor(id, dispute.amount, dispute.updated_at),
     )
 }
 
@@ -49,7 +49,7 @@ pub(crate) fn refund(session: &Session, refund: &Refund) -> Value {
         RefundState::Failed => "FAILED",
         RefundState::Cancelled => "CANCELLED",
     };
-    let mut rendered = json!({
+    let mut told = json!({
         "id": refund.id,
         "status": status,
         "amount": amount,
@@ -73,7 +73,7 @@ pub(crate) fn refund(session: &Session, refund: &Refund) -> Value {
         ],
     });
     if refund.state == RefundState::Pending {
-        rendered["status_details"] = json!({ "reason": "ECHECK" });
+        told["status_details"] = json!({ "reason": "ECHECK" });
     }
     if let Some(asked) = &refund.asked {
         let words = asked.note.as_deref().map(serde_json::from_str::<Value>);
@@ -87,10 +87,10 @@ pub(crate) fn refund(session: &Session, refund: &Refund) -> Value {
             .into_iter()
             .filter(|(_, value): &(_, Value)| !value.is_null())
         {
-            rendered[name] = value;
+            told[name] = value;
         }
     }
-    rendered
+    told
 }
 
 /// A dispute about the order's capture.
@@ -105,7 +105,7 @@ pub(crate) fn dispute(session: &Session, dispute: &Dispute) -> Value {
         DisputeState::Won => Some("RESOLVED_SELLER_FAVOUR"),
         DisputeState::Lost => Some("RESOLVED_BUYER_FAVOUR"),
     };
-    let mut rendered = json!({
+    let mut told = json!({
         "dispute_id": dispute.id,
         "reason": "UNAUTHORISED",
         "status": if outcome.is_some() { "RESOLVED" } else { "OPEN" },
@@ -124,7 +124,7 @@ pub(crate) fn dispute(session: &Session, dispute: &Dispute) -> Value {
         }],
     });
     if let Some(code) = outcome {
-        rendered["dispute_outcome"] = json!({ "outcome_code": code });
+        told["dispute_outcome"] = json!({ "outcome_code": code });
     }
-    rendered
+    told
 }

@@ -5,8 +5,8 @@ use sha2::{Digest, Sha256};
 use crate::{
     account::Account,
     paypal::{authority::Authority, returns, time, wire},
-    provider::{Event, Message},
     session::{Happened, Session},
+    vendor::{Event, Message},
 };
 
 /// The webhook's id.
@@ -22,11 +22,11 @@ pub(crate) fn event(account: &Account, event: &Event<'_>) -> Option<Message> {
         "WH-{}",
         event.id.trim_start_matches("evt_").to_ascii_uppercase()
     );
-    let rendered = event_json(account, &id, event.happened, event.at, event.session)?;
-    Some(Message::json(&rendered))
+    let told = tell(account, &id, event.happened, event.at, event.session)?;
+    Some(Message::json(&told))
 }
 
-fn event_json(
+fn tell(
     account: &Account,
     id: &str,
     happened: Happened,

@@ -84,7 +84,7 @@ request! {
 }
 request! {
     /// Body of a refund. Without a body or an amount the rest is refunded.
-    RefundBody {
+    GiveBack {
         amount: Option<Wanted>, custom_id: Option<String>, invoice_id: Option<String>,
         note_to_payer: Option<String>,
     }
@@ -100,7 +100,7 @@ pub(crate) struct Patch {
 }
 
 /// Validates a refund of the session's capture like PayPal.
-pub(crate) fn refund_of(asked: RefundBody, session: &Session) -> Result<Asked, Problem> {
+pub(crate) fn refund_of(asked: GiveBack, session: &Session) -> Result<Asked, Problem> {
     let received = session.taken().unwrap_or(&session.due);
     let amount = match &asked.amount {
         None => session.left(),

@@ -76,12 +76,12 @@ async fn create_handle(
     wire::check(&asked)?;
     let session = session(&asked, &body, account.now()).map_err(|error| {
         tracing::error!(%error, "no handle can be made");
-        Problem::with_status(StatusCode::INTERNAL_SERVER_ERROR)
+        Problem::of_vendor(StatusCode::INTERNAL_SERVER_ERROR)
     })?;
     match account.create(session).await? {
         Created::New(session) => {
-            let rendered = wire::handle(&account, &session, account.now());
-            Ok((StatusCode::CREATED, Json(rendered)).into_response())
+            let told = wire::handle(&account, &session, account.now());
+            Ok((StatusCode::CREATED, Json(told)).into_response())
         }
         // The first answer is never repeated.
         Created::Replay(_) | Created::Differs => Err(Problem::repeated()),
@@ -146,8 +146,8 @@ async fn create_payment(
     };
     let session = account.capturing(handle.reference, act).await?;
     // The webhook and later queries report the result.
-    let rendered = wire::payment(&session).unwrap_or_default();
-    Ok((StatusCode::CREATED, Json(rendered)).into_response())
+    let told = wire::payment(&session).unwrap_or_default();
+    Ok((StatusCode::CREATED, Json(told)).into_response())
 }
 
 async fn find_handles(
@@ -156,8 +156,8 @@ async fn find_handles(
     RawQuery(query): RawQuery,
 ) -> Result<Json<Value>, Problem> {
     let now = account.now();
-    let convert = |session: &Session| Some(wire::handle(&account, session, now));
-    listed(&account, query.as_deref(), "paymentHandles", convert).await
+    let tell = |session: &Session| Some(wire::handle(&account, session, now));
+    listed(&account, query.as_deref(), "paymentHandles", tell).await
 }
 
 async fn find_payments(
@@ -206,12 +206,12 @@ async fn refund(
         ..Asked::default()
     };
     match account
-        .make_refund(reference, asked, wire::DUP_CHECK_MS)
+        .give_back(reference, asked, wire::DUP_CHECK_MS)
         .await?
     {
         Outcome::Made(session, refund) => {
-            let rendered = Json(wire::refund(&session, &refund));
-            Ok((StatusCode::CREATED, rendered).into_response())
+            let told = Json(wire::refund(&session, &refund));
+            Ok((StatusCode::CREATED, told).into_response())
         }
         // The first answer is never repeated.
         Outcome::Replayed(..) | Outcome::Differs => Err(Problem::repeated()),
@@ -231,10 +231,10 @@ async fn read_refund(
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
     let session = account.by_part(&id);
-    let rendered = session
+    let told = session
         .as_ref()
         .and_then(|session| Some(wire::refund(session, session.refund_of(&id)?)));
-    rendered.map(Json).ok_or_else(Problem::not_found)
+    told.map(Json).ok_or_else(Problem::not_found)
 }
 
 async fn find_refunds(
@@ -267,7 +267,7 @@ async fn listed(
     account: &Api,
     query: Option<&str>,
     name: &str,
-    convert: impl Fn(&Session) -> Option<Value>,
+    tell: impl Fn(&Session) -> Option<Value>,
 ) -> Result<Json<Value>, Problem> {
     let reference = query
         .and_then(|query| query.strip_prefix("merchantRefNum="))
@@ -281,7 +281,7 @@ async fn listed(
     {
         *session = account.alter(session.reference.clone(), take_left).await?;
     }
-    let items: Vec<Value> = found.iter().filter_map(convert).collect();
+    let items: Vec<Value> = found.iter().filter_map(tell).collect();
     let meta = json!({ "numberOfRecords": items.len(), "limit": 10, "page": 1 });
     Ok(Json(json!({ name: items, "meta": meta })))
 }
@@ -297,7 +297,7 @@ fn take_left(
     }
     let money = account.taken(session);
     session.capture(now, money)?;
-    Ok(Some(account.provider.captured(session)))
+    Ok(Some(account.vendor.captured(session)))
 }
 
 async fn methods(_: Authorised, RawQuery(query): RawQuery) -> Result<Json<Value>, Problem> {

@@ -26,15 +26,15 @@ use crate::{
     capture::{CaptureRefusal, Captures, LATER_MS},
     config::{Profile, SimAccount},
     fault::Fault,
-    provider::{Call, Event, Message, Provider},
     session::{Conflict, Happened, Outcome, Session},
+    vendor::{Call, Event, Message, Vendor},
 };
 
 /// One account's API at Paysafe.
 #[derive(Default)]
 pub(crate) struct Paysafe;
 
-impl Provider for Paysafe {
+impl Vendor for Paysafe {
     fn routes(self: Arc<Self>, account: Arc<Account>) -> Router {
         api::routes(account)
     }
@@ -62,7 +62,7 @@ impl Provider for Paysafe {
     }
 
     fn failure(&self, status: StatusCode) -> Response {
-        problem::Problem::with_status(status).into_response()
+        problem::Problem::of_vendor(status).into_response()
     }
 
     fn choose(
@@ -76,7 +76,7 @@ impl Provider for Paysafe {
             Outcome::Approve if session.held => session.release(now).map(Some),
             Outcome::Approve => {
                 // Used up nevertheless, so that it does not wait for a later payment.
-                let _as_always = account.faults.consume(Fault::NeedsCapture);
+                let _as_always = account.faults.take(Fault::NeedsCapture);
                 account.approve(session, now, true).map(Some)
             }
             Outcome::Review => {
@@ -127,7 +127,7 @@ impl Provider for Paysafe {
     }
 
     fn event(&self, account: &Account, event: Event<'_>) -> Option<Message> {
-        wire::event(account, &event).map(|rendered| Message::json(&rendered))
+        wire::event(account, &event).map(|told| Message::json(&told))
     }
 
     fn sign(&self, _: &Account, secret: &str, body: &str, _: u64) -> Vec<(&'static str, String)> {

@@ -64,7 +64,7 @@ impl Problem {
     }
 
     /// A failure of Paysafe itself.
-    pub(crate) fn with_status(status: StatusCode) -> Self {
+    pub(crate) fn of_vendor(status: StatusCode) -> Self {
         let code = match status {
             StatusCode::TOO_MANY_REQUESTS => "1200",
             StatusCode::SERVICE_UNAVAILABLE => "1008",
@@ -80,7 +80,7 @@ impl From<Unchanged> for Problem {
             Unchanged::Unknown | Unchanged::Conflict | Unchanged::Refused => Self::not_payable(),
             Unchanged::Books(error) => {
                 tracing::error!(%error, "the simulator's books cannot be written");
-                Self::with_status(StatusCode::INTERNAL_SERVER_ERROR)
+                Self::of_vendor(StatusCode::INTERNAL_SERVER_ERROR)
             }
         }
     }

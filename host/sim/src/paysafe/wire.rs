@@ -7,10 +7,10 @@ use crate::{
     account::Account,
     money::{Amount, Money},
     paysafe::problem::Problem,
-    provider::Event,
     refund::{Refund, RefundState},
     rfc3339,
     session::{Happened, Session, State},
+    vendor::Event,
 };
 
 /// Lifetime of a handle, in milliseconds.

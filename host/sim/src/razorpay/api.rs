@@ -21,7 +21,7 @@ use crate::{
     razorpay::{
         key_id, payment,
         problem::Problem,
-        wire::{self, Capture, Create, Edit, Nothing, RefundBody},
+        wire::{self, Capture, Create, Edit, GiveBack, Nothing},
     },
     refund::{Asked, Outcome},
     session::{Conflict, Opening, Session, State as Stands},
@@ -116,7 +116,7 @@ async fn create(
         now,
         expires_at,
     })?;
-    let notes = asked.notes.to_json()?.to_string();
+    let notes = asked.notes.told()?.to_string();
     session.extra.insert(wire::NOTES.to_owned(), notes);
     match api.account.create(session).await? {
         Created::New(session) => Ok(api.link(&session)),
@@ -213,8 +213,8 @@ async fn refund(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Json<Value>, Problem> {
-    let asked: RefundBody = if body.is_empty() {
-        RefundBody::default()
+    let asked: GiveBack = if body.is_empty() {
+        GiveBack::default()
     } else {
         http::json_body(&headers, &body).map_err(Problem::bad)?
     };
@@ -236,7 +236,7 @@ async fn refund(
     }
     match api
         .account
-        .make_refund(&session.reference, asked, KEY_MS)
+        .give_back(&session.reference, asked, KEY_MS)
         .await?
     {
         Outcome::Made(session, refund) | Outcome::Replayed(session, refund) => {
@@ -305,7 +305,7 @@ async fn read_refund(
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
     let session = api.account.by_part(&id).ok_or_else(Problem::unknown_id)?;
-    find_refund(&session, &id)
+    told(&session, &id)
 }
 
 /// Replaces the notes of a refund.
@@ -317,7 +317,7 @@ async fn edit_refund(
     body: Bytes,
 ) -> Result<Json<Value>, Problem> {
     let asked: Edit = http::json_body(&headers, &body).map_err(Problem::bad)?;
-    let notes = asked.notes.to_json()?;
+    let notes = asked.notes.told()?;
     let session = api.account.by_part(&id).ok_or_else(Problem::unknown_id)?;
     let of = id.clone();
     let act = move |session: &mut Session, _: &Account, _| {
@@ -326,7 +326,7 @@ async fn edit_refund(
         payment::note(refund, notes);
         Ok(None)
     };
-    find_refund(&api.account.change(session.reference, act).await?, &id)
+    told(&api.account.change(session.reference, act).await?, &id)
 }
 
 async fn refund_of_payment(
@@ -334,11 +334,11 @@ async fn refund_of_payment(
     _: Authorised,
     Path((payment, id)): Path<(String, String)>,
 ) -> Result<Json<Value>, Problem> {
-    find_refund(&api.session(&payment).ok_or_else(Problem::unknown_id)?, &id)
+    told(&api.session(&payment).ok_or_else(Problem::unknown_id)?, &id)
 }
 
 /// One of a payment's refunds.
-fn find_refund(session: &Session, id: &str) -> Result<Json<Value>, Problem> {
+fn told(session: &Session, id: &str) -> Result<Json<Value>, Problem> {
     let mut refunds = payment::refunds(session).into_iter();
     let refund = refunds.find(|refund| refund["id"] == *id);
     refund.map(Json).ok_or_else(Problem::unknown_id)
@@ -483,5 +483,5 @@ impl Api {
 
 /// A failure of Razorpay itself.
 pub(crate) fn failure(status: StatusCode) -> Response {
-    Problem::with_status(status).into_response()
+    Problem::of_vendor(status).into_response()
 }

@@ -20,8 +20,8 @@ use crate::{
     afterwards::{Later, Part},
     config::{Environment, Profile, SimAccount},
     money::Amount,
-    provider::{Call, Event, Message, Provider, usually},
     session::{Conflict, Happened, Outcome, Session},
+    vendor::{Call, Event, Message, Vendor, usually},
 };
 
 /// The provider. The books contain its whole state.
@@ -36,7 +36,7 @@ fn key_id(account: &SimAccount) -> String {
     format!("{prefix}{}", account.client_id)
 }
 
-impl Provider for Razorpay {
+impl Vendor for Razorpay {
     fn routes(self: Arc<Self>, account: Arc<Account>) -> Router {
         api::routes(api::Api { account })
     }

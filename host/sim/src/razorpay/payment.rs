@@ -125,7 +125,7 @@ fn tried(of: &Session, each: &Try<'_>, now: u64) -> Value {
     let waits = each.why == WAITING;
     let failed = !waits || now >= each.began_at.saturating_add(PATIENCE_MS);
     let reason = if waits { "payment_timed_out" } else { each.why };
-    let mut payment = payment_fields(of, if failed { "failed" } else { "created" });
+    let mut payment = told(of, if failed { "failed" } else { "created" });
     payment["id"] = json!(format!("{}t{}", id(of), each.number));
     payment["created_at"] = json!(each.began_at / 1_000);
     if failed {
@@ -140,7 +140,7 @@ fn tried(of: &Session, each: &Try<'_>, now: u64) -> Value {
 
 /// The approved payment. `None` if there is none. Razorpay's fee is 2 % here, and 18 % tax on that.
 fn payment(of: &Session) -> Option<Value> {
-    let mut payment = payment_fields(of, status(of)?);
+    let mut payment = told(of, status(of)?);
     let given_back = if of.voided {
         of.due.value.0
     } else {
@@ -170,7 +170,7 @@ pub(crate) fn fee(received: Amount) -> (u64, u64) {
 }
 
 /// The fields of all payments.
-fn payment_fields(of: &Session, status: &str) -> Value {
+fn told(of: &Session, status: &str) -> Value {
     // The amount received, or else the amount due: a wrong currency applies to the whole payment.
     let money = of.received.as_ref().unwrap_or(&of.due);
     json!({
@@ -238,14 +238,14 @@ pub(crate) fn refunds(of: &Session) -> Vec<Value> {
 pub(crate) fn released(of: &Session) -> Option<Value> {
     of.voided.then(|| {
         let id = format!("rfnd_{}", end(of));
-        refund(of, &Refund::by_provider(id, of.due.value, of.updated_at))
+        refund(of, &Refund::of_vendor(id, of.due.value, of.updated_at))
     })
 }
 
 /// The disputes, oldest first. The bank's inquiry has the phase `fraud`.
 pub(crate) fn disputes(of: &Session) -> Vec<Value> {
     let money = of.received.as_ref().unwrap_or(&of.due);
-    let rendered = |name: &str, amount: Amount, chargeback, status, respond_by: u64, at: u64| {
+    let told = |name: &str, amount: Amount, chargeback, status, respond_by: u64, at: u64| {
         json!({
             "id": name,
             "entity": "dispute",
@@ -269,7 +269,7 @@ pub(crate) fn disputes(of: &Session) -> Vec<Value> {
         };
         let respond_by = of.updated_at.saturating_add(ANSWER_MS);
         let id = format!("disp_{}", end(of));
-        all.push(rendered(
+        all.push(told(
             &id,
             money.value,
             false,
@@ -286,7 +286,7 @@ pub(crate) fn disputes(of: &Session) -> Vec<Value> {
             DisputeState::Lost => "lost",
         };
         let (id, amount) = (dispute.id.as_str(), dispute.amount);
-        rendered(
+        told(
             id,
             amount,
             !dispute.inquiry,

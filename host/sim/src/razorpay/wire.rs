@@ -105,7 +105,7 @@ pub(crate) struct Capture {
 /// Body of a refund. Without a body or an amount the rest is refunded.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct RefundBody {
+pub(crate) struct GiveBack {
     amount: Option<u64>,
     speed: Option<String>,
     notes: Notes,
@@ -138,7 +138,7 @@ impl Notes {
     ///
     /// # Errors
     /// If there are too many, or if a note is too long or neither text nor a number.
-    pub(crate) fn to_json(&self) -> Result<Value, Problem> {
+    pub(crate) fn told(&self) -> Result<Value, Problem> {
         let Self::Some(notes) = self else {
             return Ok(json!([]));
         };
@@ -154,7 +154,7 @@ impl Notes {
 }
 
 /// Validates a refund like Razorpay.
-pub(crate) fn refund_of(asked: &RefundBody, of: &Session) -> Result<Asked, Problem> {
+pub(crate) fn refund_of(asked: &GiveBack, of: &Session) -> Result<Asked, Problem> {
     let amount = Amount(asked.amount.unwrap_or(of.left().0));
     if asked.amount.is_some_and(|amount| amount < LEAST) {
         return Err(Problem::bad("The amount must be atleast INR 1.00").field("amount"));
@@ -163,7 +163,7 @@ pub(crate) fn refund_of(asked: &RefundBody, of: &Session) -> Result<Asked, Probl
     if !matches!(speed, "normal" | "optimum") {
         return Err(Problem::bad("The selected speed is invalid.").field("speed"));
     }
-    let note = json!({ "notes": asked.notes.to_json()?, "speed": speed });
+    let note = json!({ "notes": asked.notes.told()?, "speed": speed });
     Ok(Asked {
         amount,
         order: asked.receipt.clone(),
@@ -206,7 +206,7 @@ pub(crate) fn check(create: &Create, environment: Environment, now: u64) -> Resu
     if too_long(&create.description, 2_048) {
         return Err(Problem::bad("The description is too long.").field("description"));
     }
-    create.notes.to_json()?;
+    create.notes.told()?;
     let address = Url::parse(&create.callback_url);
     if !address.is_ok_and(|url| matches!(url.scheme(), "http" | "https")) {
         return Err(Problem::bad("The callback url format is invalid.").field("callback_url"));

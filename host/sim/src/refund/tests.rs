@@ -10,7 +10,7 @@ fn paid() -> Session {
 }
 
 #[test]
-fn no_more_is_refunded_than_was_taken() {
+fn no_more_is_given_back_than_was_taken() {
     let mut s = paid();
     let mut refund = |id: &str, amount| s.refund(id.into(), 2, Amount(amount), None);
     assert_eq!(refund("r1", 4991), Err(Conflict));
@@ -22,7 +22,7 @@ fn no_more_is_refunded_than_was_taken() {
 }
 
 #[test]
-fn a_refund_that_fails_can_be_made_again_and_is_reported_by_its_own_id() {
+fn a_refund_that_fails_can_be_made_again_and_is_told_by_its_own_id() {
     let mut s = paid();
     for (id, amount) in [("r1", 1000), ("r2", 1000), ("r3", 2990)] {
         s.refund(id.into(), 2, Amount(amount), None).unwrap();
@@ -50,7 +50,7 @@ async fn captured(module: &str) -> Desk {
 }
 
 /// Requests a partial refund with a key that lives for a second.
-async fn request_refund(desk: &Desk, key: &str, amount: u64) -> Outcome {
+async fn give_back(desk: &Desk, key: &str, amount: u64) -> Outcome {
     let asked = Asked {
         amount: Amount(amount),
         order: Some(format!("order of {key}")),
@@ -59,7 +59,7 @@ async fn request_refund(desk: &Desk, key: &str, amount: u64) -> Outcome {
         note: None,
     };
     let reference = desk.session().reference;
-    let outcome = desk.account.make_refund(&reference, asked, 1_000).await;
+    let outcome = desk.account.give_back(&reference, asked, 1_000).await;
     outcome.unwrap()
 }
 
@@ -68,49 +68,40 @@ fn state_of(desk: &Desk, at: usize) -> RefundState {
 }
 
 #[tokio::test]
-async fn a_key_refunds_once_while_it_is_remembered() {
+async fn a_key_gives_back_once_while_it_is_remembered() {
     let desk = captured("sandbox").await;
-    let Outcome::Made(_, made) = request_refund(&desk, "k", 1_000).await else {
+    let Outcome::Made(_, made) = give_back(&desk, "k", 1_000).await else {
         panic!("made")
     };
     assert_eq!(made.order(), Some("order of k"));
-    let again = request_refund(&desk, "k", 1_000).await;
+    let again = give_back(&desk, "k", 1_000).await;
     assert!(matches!(again, Outcome::Replayed(_, before) if before.id == made.id));
     assert!(matches!(
-        request_refund(&desk, "k", 1_001).await,
+        give_back(&desk, "k", 1_001).await,
         Outcome::Differs
     ));
     assert_eq!(desk.session().returned, Amount(1_000));
     desk.move_clock(2_000);
     assert!(matches!(
-        request_refund(&desk, "k", 1_000).await,
+        give_back(&desk, "k", 1_000).await,
         Outcome::Made(..)
     ));
     assert_eq!(desk.session().returned, Amount(2_000));
 }
 
 #[tokio::test]
-async fn what_is_refused_refunds_nothing() {
+async fn what_is_refused_gives_nothing_back() {
     let desk = captured("sandbox").await;
     desk.account.faults.arm(Fault::RefundRefused, 1);
-    assert!(matches!(
-        request_refund(&desk, "a", 1).await,
-        Outcome::Refused
-    ));
-    let much = request_refund(&desk, "b", 4_991).await;
+    assert!(matches!(give_back(&desk, "a", 1).await, Outcome::Refused));
+    let much = give_back(&desk, "b", 4_991).await;
     assert!(matches!(much, Outcome::TooMuch(Amount(4_990))));
-    request_refund(&desk, "c", 4_990).await;
-    assert!(matches!(
-        request_refund(&desk, "d", 1).await,
-        Outcome::Nothing
-    ));
+    give_back(&desk, "c", 4_990).await;
+    assert!(matches!(give_back(&desk, "d", 1).await, Outcome::Nothing));
     assert_eq!(desk.session().refunds.len(), 1);
     let unpaid = Desk::at("sandbox");
     unpaid.payment().await;
-    assert!(matches!(
-        request_refund(&unpaid, "e", 1).await,
-        Outcome::Unpaid
-    ));
+    assert!(matches!(give_back(&unpaid, "e", 1).await, Outcome::Unpaid));
 }
 
 #[tokio::test]
@@ -125,13 +116,10 @@ async fn a_pending_refund_holds_its_amount_and_ends_in_time_or_with_the_clock() 
         for (fault, _) in faults.into_iter().filter(|(_, ordered)| *ordered) {
             desk.account.faults.arm(fault, 1);
         }
-        request_refund(&desk, "k", 4_990).await;
+        give_back(&desk, "k", 4_990).await;
         assert_eq!(state_of(&desk, 0), RefundState::Pending);
         assert_eq!(desk.account.entries()[0].refunded, "0.00");
-        assert!(matches!(
-            request_refund(&desk, "m", 1).await,
-            Outcome::Nothing
-        ));
+        assert!(matches!(give_back(&desk, "m", 1).await, Outcome::Nothing));
         let at = (!late).then_some(1_000 + LATER_MS);
         assert_eq!(desk.account.confirms_at(), at);
         let before = desk.callbacks().len();
@@ -150,11 +138,11 @@ async fn a_pending_refund_holds_its_amount_and_ends_in_time_or_with_the_clock() 
 }
 
 #[tokio::test]
-async fn several_refunds_end_at_once_and_each_is_reported() {
+async fn several_refunds_end_at_once_and_each_is_told() {
     let desk = captured("sandbox").await;
     desk.account.faults.arm(Fault::RefundLate, 3);
     for key in ["a", "b", "c"] {
-        request_refund(&desk, key, 1_000).await;
+        give_back(&desk, key, 1_000).await;
     }
     let before = desk.callbacks().len();
     desk.account.ripen_due(true).unwrap();
@@ -182,9 +170,9 @@ fn only_a_pending_refund_is_called_off() {
 #[tokio::test]
 async fn what_the_payer_has_to_claim_waits_for_that_alone() {
     let mut desk = captured("btcpay").await;
-    request_refund(&desk, "a", 1_000).await;
+    give_back(&desk, "a", 1_000).await;
     desk.account.faults.arm(Fault::RefundFails, 1);
-    request_refund(&desk, "b", 990).await;
+    give_back(&desk, "b", 990).await;
     desk.restart();
     desk.move_clock(400 * 86_400_000);
     desk.account.ripen_due(true).unwrap();

@@ -24,7 +24,7 @@ use crate::{
     revolut::{
         problem::Problem,
         secret_key,
-        wire::{self, Capture, Create, Kin, RefundBody},
+        wire::{self, Capture, Create, GiveBack, Kin},
     },
     session::{Conflict, Happened, Opening, Session, State as Stands},
 };
@@ -111,7 +111,7 @@ async fn create(
             let order = wire::order(&account, &session, account.now());
             Ok((StatusCode::CREATED, Json(order)).into_response())
         }
-        Created::Differs => Err(Problem::with_status(StatusCode::INTERNAL_SERVER_ERROR)),
+        Created::Differs => Err(Problem::of_vendor(StatusCode::INTERNAL_SERVER_ERROR)),
     }
 }
 
@@ -178,14 +178,14 @@ async fn refund(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    let asked: RefundBody = http::json_body(&headers, &body).map_err(Problem::bad_request)?;
+    let asked: GiveBack = http::json_body(&headers, &body).map_err(Problem::bad_request)?;
     let session = account.by_reference(&id).ok_or_else(Problem::not_found)?;
     let asked = Asked {
         key: http::only(&headers, "idempotency-key").map(str::to_owned),
         fingerprint: http::fingerprint(&body),
         ..wire::refund_of(asked, &session)?
     };
-    let made = match account.make_refund(&id, asked.clone(), KEY_MS).await? {
+    let made = match account.give_back(&id, asked.clone(), KEY_MS).await? {
         Outcome::Made(session, refund) | Outcome::Replayed(session, refund) => {
             wire::refund(&session, &refund)
         }

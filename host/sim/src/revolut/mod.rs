@@ -24,8 +24,8 @@ use crate::{
     capture::{Captures, LATER_MS},
     config::{Profile, SimAccount},
     money::Amount,
-    provider::{self, Call, Event, Message, Provider},
     session::{Conflict, Happened, Outcome, Session},
+    vendor::{self, Call, Event, Message, Vendor},
 };
 
 pub(crate) struct Revolut;
@@ -39,7 +39,7 @@ fn signing_secret(secret: &str) -> String {
     format!("wsk_{secret}")
 }
 
-impl Provider for Revolut {
+impl Vendor for Revolut {
     fn routes(self: Arc<Self>, account: Arc<Account>) -> Router {
         api::routes(account)
     }
@@ -69,7 +69,7 @@ impl Provider for Revolut {
     }
 
     fn failure(&self, status: StatusCode) -> Response {
-        problem::Problem::with_status(status).into_response()
+        problem::Problem::of_vendor(status).into_response()
     }
 
     fn choose(
@@ -92,7 +92,7 @@ impl Provider for Revolut {
                     .insert(wire::DISPUTE.to_owned(), "won".to_owned());
                 Ok(Some(happened))
             }
-            _ => provider::usually(account, session, outcome, now),
+            _ => vendor::usually(account, session, outcome, now),
         }
     }
 
@@ -136,11 +136,11 @@ impl Provider for Revolut {
         // A refund is a separate order, with the reference of its request.
         let of_refund = |name: &str| {
             let refund = session.newest_refund();
-            let rendered = refund
+            let told = refund
                 .map(|refund| wire::refund(session, refund))
                 .unwrap_or_default();
-            let mut event = json!({ "event": name, "order_id": rendered["id"] });
-            if let Some(reference) = rendered["merchant_order_data"]["reference"].as_str() {
+            let mut event = json!({ "event": name, "order_id": told["id"] });
+            if let Some(reference) = told["merchant_order_data"]["reference"].as_str() {
                 event["merchant_order_ext_ref"] = reference.into();
             }
             event

@@ -62,7 +62,7 @@ impl Problem {
     }
 
     /// A failure of the provider itself.
-    pub(crate) fn with_status(status: StatusCode) -> Self {
+    pub(crate) fn of_vendor(status: StatusCode) -> Self {
         let (code, message) = match status {
             StatusCode::TOO_MANY_REQUESTS => ("too_many_requests", "too many requests"),
             StatusCode::SERVICE_UNAVAILABLE => ("unavailable", "not available for a while"),
@@ -85,8 +85,8 @@ impl From<Unchanged> for Problem {
 
 impl From<SimError> for Problem {
     fn from(error: SimError) -> Self {
-        tracing::error!(%error, "the simulated Revolut failed");
-        Self::with_status(StatusCode::INTERNAL_SERVER_ERROR)
+        tracing::error!(%error, "the simulated Revolut cannot go on");
+        Self::of_vendor(StatusCode::INTERNAL_SERVER_ERROR)
     }
 }
 

@@ -70,7 +70,7 @@ pub(crate) struct MerchantOrder {
 /// Body of `POST /api/orders/{id}/refund`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct RefundBody {
+pub(crate) struct GiveBack {
     amount: u64,
     currency: String,
     merchant_order_data: Option<MerchantOrder>,
@@ -83,7 +83,7 @@ pub(crate) struct RefundBody {
 const REFUND: &str = "refund";
 
 /// Validates a refund of the order like the provider.
-pub(crate) fn refund_of(asked: RefundBody, session: &Session) -> Result<Asked, Problem> {
+pub(crate) fn refund_of(asked: GiveBack, session: &Session) -> Result<Asked, Problem> {
     let received = session.received.as_ref().unwrap_or(&session.due);
     if asked.amount == 0 || asked.currency != received.currency {
         return Err(Problem::validation(
@@ -244,7 +244,7 @@ pub(crate) fn order(account: &Account, session: &Session, now: u64) -> Value {
         Some(_) => 0,
         None => session.due.value.0,
     };
-    let mut rendered = json!({
+    let mut told = json!({
         "id": session.reference,
         "token": session.token,
         "type": "payment",
@@ -263,12 +263,12 @@ pub(crate) fn order(account: &Account, session: &Session, now: u64) -> Value {
         "enforce_challenge": "automatic",
     });
     if let Some(payment) = payment(session) {
-        rendered["payments"] = json!([payment]);
+        told["payments"] = json!([payment]);
     }
     if session.returned.0 > 0 {
-        rendered["refunded_amount"] = session.returned.0.into();
+        told["refunded_amount"] = session.returned.0.into();
     }
-    rendered
+    told
 }
 
 /// Revolut's fee: 1 % and 0.20.
@@ -288,7 +288,7 @@ fn payment(session: &Session) -> Option<Value> {
     };
     let money = session.received.as_ref().unwrap_or(&session.due);
     let created = session.authorised_at.unwrap_or(session.updated_at);
-    let mut rendered = json!({
+    let mut told = json!({
         "id": kin(&session.reference, Kin::Payment),
         "state": state,
         "created_at": rfc3339::utc(created),
@@ -305,17 +305,16 @@ fn payment(session: &Session) -> Option<Value> {
     });
     if session.captured_at.is_some() {
         let fee = fee(money.value).0;
-        rendered["fees"] =
-            json!([{ "type": "acquiring", "amount": fee, "currency": money.currency }]);
+        told["fees"] = json!([{ "type": "acquiring", "amount": fee, "currency": money.currency }]);
     }
     if let Some(at) = session.authorised_at.filter(|_| state == "authorised") {
         let deadline = rfc3339::utc(at.saturating_add(HOLDS_MS));
-        rendered["payment_method"]["capture_deadline"] = deadline.into();
+        told["payment_method"]["capture_deadline"] = deadline.into();
     }
     if session.state == State::Declined {
-        rendered["decline_reason"] = "insufficient_funds".into();
+        told["decline_reason"] = "insufficient_funds".into();
     }
-    Some(rendered)
+    Some(told)
 }
 
 /// The order of a refund.
@@ -330,7 +329,7 @@ pub(crate) fn refund(session: &Session, refund: &Refund) -> Value {
         rfc3339::utc(refund.created_at),
         rfc3339::utc(refund.updated_at),
     );
-    let mut rendered = json!({
+    let mut told = json!({
         "id": refund.id,
         "type": "refund",
         "state": state,
@@ -365,20 +364,18 @@ pub(crate) fn refund(session: &Session, refund: &Refund) -> Value {
         .flatten()
     {
         if !value.is_null() {
-            rendered[name] = value.clone();
+            told[name] = value.clone();
         }
     }
-    rendered
+    told
 }
 
 /// An order's refunds as a list contains them, newest first.
 pub(crate) fn refunds(session: &Session) -> impl Iterator<Item = Value> {
     session.refunds.iter().rev().map(|made| {
-        let mut rendered = refund(session, made);
-        rendered
-            .as_object_mut()
-            .map(|fields| fields.remove("payments"));
-        rendered
+        let mut told = refund(session, made);
+        told.as_object_mut().map(|fields| fields.remove("payments"));
+        told
     })
 }
 
@@ -387,7 +384,7 @@ pub(crate) fn disputes(session: &Session) -> Vec<Value> {
     let Some(received) = &session.received else {
         return Vec::new();
     };
-    let rendered = |id: &str, amount: Amount, states: (&str, &str), at: (u64, u64)| {
+    let told = |id: &str, amount: Amount, states: (&str, &str), at: (u64, u64)| {
         json!({
             "id": id,
             "state": states.0,
@@ -409,10 +406,10 @@ pub(crate) fn disputes(session: &Session) -> Vec<Value> {
     let inquiry = kin(&session.reference, Kin::Dispute);
     let at = (session.updated_at, session.updated_at);
     if session.extra.contains_key(DISPUTE) || (session.held && session.state == State::Refunded) {
-        all.push(rendered(&inquiry, received.value, won, at));
+        all.push(told(&inquiry, received.value, won, at));
     } else if session.held {
         let states = ("under_review", "representment");
-        all.push(rendered(&inquiry, received.value, states, at));
+        all.push(told(&inquiry, received.value, states, at));
     }
     let disputed = session.disputes.iter().map(|dispute| {
         let states = match dispute.state {
@@ -422,16 +419,16 @@ pub(crate) fn disputes(session: &Session) -> Vec<Value> {
             DisputeState::Won => ("won", "won_representment"),
             DisputeState::Lost => ("lost", "lost_expired"),
         };
-        let mut rendered = rendered(
+        let mut told = told(
             &dispute.id,
             dispute.amount,
             states,
             (dispute.opened_at, dispute.updated_at),
         );
-        rendered["response_due_date"] = rfc3339::utc(dispute.respond_by).into();
-        rendered["reason_code"] = "10.4".into();
-        rendered["reason_description"] = dispute.reason.as_str().into();
-        rendered
+        told["response_due_date"] = rfc3339::utc(dispute.respond_by).into();
+        told["reason_code"] = "10.4".into();
+        told["reason_description"] = dispute.reason.as_str().into();
+        told
     });
     all.extend(disputed);
     all

@@ -22,7 +22,7 @@ use crate::{
         Sandbox,
         problem::Problem,
         tokens::LIFE_SECONDS,
-        wire::{self, Create, Nothing, OfAmount, RefundBody},
+        wire::{self, Create, GiveBack, Nothing, OfAmount},
     },
     session::{Opening, Session},
 };
@@ -30,7 +30,7 @@ use crate::{
 #[derive(Clone)]
 pub(crate) struct Api {
     pub(crate) account: Arc<Account>,
-    pub(crate) provider: Arc<Sandbox>,
+    pub(crate) vendor: Arc<Sandbox>,
 }
 
 pub(crate) fn routes(api: Api) -> Router {
@@ -62,7 +62,7 @@ impl FromRequestParts<Api> for Authorised {
 
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Problem> {
         let token = http::bearer(&parts.headers).ok_or(Problem::unauthorized("token_missing"))?;
-        if api.provider.tokens.accepts(token, api.account.now()) {
+        if api.vendor.tokens.accepts(token, api.account.now()) {
             Ok(Self)
         } else {
             Err(Problem::unauthorized("token_invalid"))
@@ -111,12 +111,12 @@ async fn token(
         ));
     }
     let token = api
-        .provider
+        .vendor
         .tokens
         .issue(api.account.now())
         .map_err(|error| {
             tracing::error!(%error, "no token can be issued");
-            Problem::with_status(StatusCode::INTERNAL_SERVER_ERROR)
+            Problem::of_vendor(StatusCode::INTERNAL_SERVER_ERROR)
         })?;
     let answer =
         json!({ "access_token": token, "token_type": "bearer", "expires_in": LIFE_SECONDS });
@@ -145,16 +145,14 @@ async fn create(
     if api.account.by_key(&key).is_none() {
         wire::check(&asked, now)?;
         let missing = asked.payer.lacks();
-        if !missing.is_empty() && api.account.faults.consume(Fault::Ask) {
+        if !missing.is_empty() && api.account.faults.take(Fault::Ask) {
             return Err(Problem::ask(missing));
         }
     }
     let session = session(asked, key, fingerprint, now)?;
     match api.account.create(session).await? {
-        Created::New(session) => {
-            Ok((StatusCode::CREATED, api.session_json(&session)).into_response())
-        }
-        Created::Replay(session) => Ok(api.session_json(&session).into_response()),
+        Created::New(session) => Ok((StatusCode::CREATED, api.tell(&session)).into_response()),
+        Created::Replay(session) => Ok(api.tell(&session).into_response()),
         Created::Differs => Err(Problem::key_reused()),
     }
 }
@@ -178,7 +176,7 @@ fn session(asked: Create, key: String, fingerprint: String, now: u64) -> Result<
     });
     opened.map_err(|error| {
         tracing::error!(%error, "no session can be made");
-        Problem::with_status(StatusCode::INTERNAL_SERVER_ERROR)
+        Problem::of_vendor(StatusCode::INTERNAL_SERVER_ERROR)
     })
 }
 
@@ -212,7 +210,7 @@ async fn read(
         .account
         .by_reference(&id)
         .ok_or_else(Problem::not_found)?;
-    Ok(api.session_json(&session))
+    Ok(api.tell(&session))
 }
 
 async fn capture(
@@ -241,7 +239,7 @@ async fn capture(
         session.capture_key = Some(key);
         Ok(happened)
     };
-    Ok(api.session_json(&api.account.capturing(id, act).await?))
+    Ok(api.tell(&api.account.capturing(id, act).await?))
 }
 
 async fn close(
@@ -255,7 +253,7 @@ async fn close(
     let Nothing {} = json_body(&headers, &body)?;
     // Without a callback: the merchant knows. Closing is idempotent.
     let act = |session: &mut Session, _: &Account, now| session.close(now).map(|()| None);
-    Ok(api.session_json(&api.account.change(id, act).await?))
+    Ok(api.tell(&api.account.change(id, act).await?))
 }
 
 async fn refund(
@@ -266,7 +264,7 @@ async fn refund(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    let asked: RefundBody = json_body(&headers, &body)?;
+    let asked: GiveBack = json_body(&headers, &body)?;
     wire::check_refund(&asked)?;
     let known = api
         .account
@@ -285,10 +283,10 @@ async fn refund(
         order: asked.merchant_reference,
         note: asked.reason,
     };
-    match api.account.make_refund(&id, asked, u64::MAX).await? {
+    match api.account.give_back(&id, asked, u64::MAX).await? {
         Outcome::Made(session, refund) => {
-            let rendered = Json(wire::refund(&session, &refund));
-            Ok((StatusCode::CREATED, rendered).into_response())
+            let told = Json(wire::refund(&session, &refund));
+            Ok((StatusCode::CREATED, told).into_response())
         }
         Outcome::Replayed(session, refund) => {
             Ok(Json(wire::refund(&session, &refund)).into_response())
@@ -296,14 +294,14 @@ async fn refund(
         Outcome::Differs => Err(Problem::key_reused()),
         Outcome::Unpaid => Err(Problem::wrong_state()),
         Outcome::Nothing | Outcome::TooMuch(_) => {
-            Err(Problem::refused("more than can still be refunded"))
+            Err(Problem::refused("more than is left to give back"))
         }
         Outcome::Refused => Err(Problem::refused("the refund was refused")),
     }
 }
 
 impl Api {
-    fn session_json(&self, session: &Session) -> Json<Value> {
+    fn tell(&self, session: &Session) -> Json<Value> {
         Json(wire::session(&self.account, session, self.account.now()))
     }
 }

@@ -20,8 +20,8 @@ use crate::{
     afterwards::Later,
     config::{Profile, SimAccount},
     money::Amount,
-    provider::{Call, Event, Message, Provider},
     session::{Conflict, Happened, Session},
+    vendor::{Call, Event, Message, Vendor},
 };
 
 /// One account's API at the sandbox.
@@ -30,11 +30,11 @@ pub(crate) struct Sandbox {
     tokens: tokens::Tokens,
 }
 
-impl Provider for Sandbox {
+impl Vendor for Sandbox {
     fn routes(self: Arc<Self>, account: Arc<Account>) -> Router {
         api::routes(api::Api {
             account,
-            provider: self,
+            vendor: self,
         })
     }
 
@@ -61,7 +61,7 @@ impl Provider for Sandbox {
     }
 
     fn failure(&self, status: StatusCode) -> Response {
-        problem::Problem::with_status(status).into_response()
+        problem::Problem::of_vendor(status).into_response()
     }
 
     fn knows(&self, _: Later) -> bool {

@@ -100,7 +100,7 @@ impl Problem {
     }
 
     /// A failure of the provider itself.
-    pub(crate) fn with_status(status: StatusCode) -> Self {
+    pub(crate) fn of_vendor(status: StatusCode) -> Self {
         match status {
             StatusCode::TOO_MANY_REQUESTS => Self::new(
                 status,
@@ -129,7 +129,7 @@ impl From<Unchanged> for Problem {
             Unchanged::Refused => Self::refused("the capture was refused; the authorisation stays"),
             Unchanged::Books(error) => {
                 tracing::error!(%error, "the simulator's books cannot be written");
-                Self::with_status(StatusCode::INTERNAL_SERVER_ERROR)
+                Self::of_vendor(StatusCode::INTERNAL_SERVER_ERROR)
             }
         }
     }

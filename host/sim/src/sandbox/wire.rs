@@ -8,10 +8,10 @@ use crate::{
     afterwards::DisputeState,
     amounts::UNAVAILABLE,
     money::{Amount, Money},
-    provider::Event,
     refund::Refund,
     sandbox::problem::Problem,
     session::{Phase, Session, State},
+    vendor::Event,
 };
 
 /// The supported methods.
@@ -78,7 +78,7 @@ impl Payer {
 /// Body of a refund.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct RefundBody {
+pub(crate) struct GiveBack {
     pub(crate) amount: Money,
     pub(crate) merchant_reference: Option<String>,
     pub(crate) reason: Option<String>,
@@ -136,7 +136,7 @@ pub(crate) fn check(create: &Create, now: u64) -> Result<(), Problem> {
 }
 
 /// Validates the format of a refund.
-pub(crate) fn check_refund(asked: &RefundBody) -> Result<(), Problem> {
+pub(crate) fn check_refund(asked: &GiveBack) -> Result<(), Problem> {
     check_amount(&asked.amount)?;
     asked
         .merchant_reference
@@ -298,8 +298,8 @@ fn next_action(account: &Account, session: &Session) -> Value {
             json!({
                 "type": "instructions",
                 "text": "Send the amount to this address. In the sandbox the link opens the simulator's page instead of a wallet.",
-                "details": [["Address", address], ["Amount", format!("{} tBTC", coins(amount.value))]],
-                "qr": format!("sandbox:{address}?amount={}", coins(amount.value)),
+                "details": [["Address", address], ["Amount", format!("{} {}", amount.value, amount.currency)]],
+                "qr": format!("sandbox:{address}?amount={}&currency={}", amount.value, amount.currency),
                 "link": page,
             })
         }
@@ -312,12 +312,6 @@ fn next_action(account: &Account, session: &Session) -> Value {
         }),
         _ => json!({ "type": "redirect", "url": page }),
     }
-}
-
-/// An amount in the sandbox's coin, which is always worth 50,000 of the payment's currency.
-fn coins(amount: Amount) -> String {
-    let smallest = u128::from(amount.0) * 20;
-    format!("{}.{:08}", smallest / 100_000_000, smallest % 100_000_000)
 }
 
 /// The body of a callback.

@@ -129,8 +129,8 @@ fn replay(api: &Api, known: &Session, fingerprint: &str) -> Result<Response, Pro
         return Err(Problem::key_reused());
     }
     let then = known.unpaid();
-    let rendered = wire::session(&api.account, &then, then.created_at, &[]);
-    Ok(replayed(Json(rendered).into_response()))
+    let told = wire::session(&api.account, &then, then.created_at, &[]);
+    Ok(replayed(Json(told).into_response()))
 }
 
 pub(crate) fn replayed(mut answer: Response) -> Response {
@@ -186,8 +186,8 @@ async fn list(
     let limit = params.limit()?;
     let from = params.whole("created[gte]")?.unwrap_or(0);
     let to = params.whole("created[lte]")?.unwrap_or(u64::MAX);
-    let after = params.take_parameter("starting_after");
-    let payment = params.take_parameter("payment_intent");
+    let after = params.take("starting_after");
+    let payment = params.take("payment_intent");
     let status = params.choice("status", &["open", "complete", "expired"])?;
     params.finish()?;
     let now = api.account.now();
@@ -375,9 +375,9 @@ struct Was {
 }
 
 impl Was {
-    fn answer(self, refusal: &str, rendered: impl FnOnce() -> Json<Value>) -> Response {
+    fn answer(self, refusal: &str, told: impl FnOnce() -> Json<Value>) -> Response {
         let answer = if self.done {
-            rendered().into_response()
+            told().into_response()
         } else if self.declined {
             Problem::declined().into_response()
         } else {
@@ -476,5 +476,5 @@ impl Api {
 
 /// A failure of Stripe itself.
 pub(crate) fn failure(status: StatusCode) -> Response {
-    Problem::with_status(status).into_response()
+    Problem::of_vendor(status).into_response()
 }

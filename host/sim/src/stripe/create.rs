@@ -110,7 +110,7 @@ impl Create {
         let metadata = params.metadata("metadata")?;
         let payment_metadata = params.metadata("payment_intent_data[metadata]")?;
         for name in IGNORED {
-            params.take_parameter(name);
+            params.take(name);
             params.map(name);
         }
         let capture = params.choice(
@@ -217,8 +217,8 @@ fn line_item(params: &mut Params, at: usize) -> Result<Option<Sold>, Problem> {
     let description = params.text(&of("[product_data][description]"), 40_000)?;
     params.metadata(&of("[product_data][metadata]"))?;
     params.list(&of("[product_data][images]"));
-    params.take_parameter(&of("[product_data][tax_code]"));
-    params.take_parameter(&of("[tax_behavior]"));
+    params.take(&of("[product_data][tax_code]"));
+    params.take(&of("[tax_behavior]"));
     params.map(&format!("line_items[{at}][adjustable_quantity]"));
     Ok(Some(Sold {
         due: Money {

@@ -24,9 +24,9 @@ use crate::{
     config::{Environment, Profile, SimAccount},
     fault::Fault,
     money::Amount,
-    provider::{Call, Event, Message, Provider, usually},
     refund::RefundState,
     session::{Conflict, Happened, Outcome, Session, State},
+    vendor::{Call, Event, Message, Vendor, usually},
 };
 
 /// The provider. The books contain its whole state.
@@ -46,7 +46,7 @@ fn webhook_secret(secret: &str) -> String {
     format!("whsec_{secret}")
 }
 
-impl Provider for Stripe {
+impl Vendor for Stripe {
     fn routes(self: Arc<Self>, account: Arc<Account>) -> Router {
         api::routes(api::Api { account })
     }
@@ -92,7 +92,7 @@ impl Provider for Stripe {
             Outcome::Approve if by_merchant && !session.held => {
                 Some(account.approve(session, now, true)?)
             }
-            Outcome::Review if by_merchant || account.faults.consume(Fault::NeedsCapture) => {
+            Outcome::Review if by_merchant || account.faults.take(Fault::NeedsCapture) => {
                 account.approve(session, now, true)?;
                 session.held = true;
                 Some(Happened::InReview)

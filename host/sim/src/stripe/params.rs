@@ -49,18 +49,17 @@ impl Params {
         Ok(Self(params))
     }
 
-    pub(crate) fn take_parameter(&mut self, name: &str) -> Option<String> {
+    pub(crate) fn take(&mut self, name: &str) -> Option<String> {
         self.0.remove(name)
     }
 
     pub(crate) fn need(&mut self, name: &str) -> Result<String, Problem> {
-        self.take_parameter(name)
-            .ok_or_else(|| Problem::missing(name))
+        self.take(name).ok_or_else(|| Problem::missing(name))
     }
 
     /// Removes a text of at most `most` characters.
     pub(crate) fn text(&mut self, name: &str, most: usize) -> Result<Option<String>, Problem> {
-        let value = self.take_parameter(name);
+        let value = self.take(name);
         if value
             .as_ref()
             .is_some_and(|text| text.chars().count() > most)
@@ -72,7 +71,7 @@ impl Params {
     }
 
     pub(crate) fn whole(&mut self, name: &str) -> Result<Option<u64>, Problem> {
-        let Some(value) = self.take_parameter(name) else {
+        let Some(value) = self.take(name) else {
             return Ok(None);
         };
         let plain = value.bytes().all(|byte| byte.is_ascii_digit());
@@ -90,7 +89,7 @@ impl Params {
         name: &str,
         choices: &[&str],
     ) -> Result<Option<String>, Problem> {
-        let value = self.take_parameter(name);
+        let value = self.take(name);
         if let Some(word) = value.as_deref().filter(|word| !choices.contains(word)) {
             let message = format!("Invalid {name}: must be one of {choices:?}, not {word}");
             return Err(Problem::invalid(message).param(name));
@@ -101,7 +100,7 @@ impl Params {
     /// Removes `name[0]`, `name[1]`, …
     pub(crate) fn list(&mut self, name: &str) -> Vec<String> {
         (0..)
-            .map_while(|at: usize| self.take_parameter(&format!("{name}[{at}]")))
+            .map_while(|at: usize| self.take(&format!("{name}[{at}]")))
             .collect()
     }
 

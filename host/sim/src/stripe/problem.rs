@@ -105,7 +105,7 @@ impl Problem {
     }
 
     /// A failure of Stripe itself.
-    pub(crate) fn with_status(status: StatusCode) -> Self {
+    pub(crate) fn of_vendor(status: StatusCode) -> Self {
         if status == StatusCode::TOO_MANY_REQUESTS {
             return Self::new(
                 status,
@@ -125,7 +125,7 @@ impl Problem {
 impl From<SimError> for Problem {
     fn from(error: SimError) -> Self {
         tracing::error!(%error, "the simulator failed");
-        Self::with_status(StatusCode::INTERNAL_SERVER_ERROR)
+        Self::of_vendor(StatusCode::INTERNAL_SERVER_ERROR)
     }
 }
 

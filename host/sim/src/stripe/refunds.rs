@@ -80,14 +80,14 @@ async fn create(
     };
     let outcome = api
         .account
-        .make_refund(&session.reference, asked, KEY_LIFE_MS);
+        .give_back(&session.reference, asked, KEY_LIFE_MS);
     Err(match outcome.await? {
         Outcome::Made(session, made) => {
             return Ok(Json(wire::refund(&session, &made)).into_response());
         }
         Outcome::Replayed(session, made) => {
-            let rendered = wire::refund(&session, &made.at_first());
-            return Ok(replayed(Json(rendered).into_response()));
+            let told = wire::refund(&session, &made.at_first());
+            return Ok(replayed(Json(told).into_response()));
         }
         Outcome::Differs => Problem::key_reused(),
         Outcome::Unpaid => Problem::invalid(format!(
@@ -117,7 +117,7 @@ async fn list(
 ) -> Result<Json<Value>, Problem> {
     let mut params = Params::of_query(query.as_deref())?;
     let limit = params.limit()?;
-    let after = params.take_parameter("starting_after");
+    let after = params.take("starting_after");
     let payment = read_reason(&mut params)?;
     params.expand(&EXPANDABLE)?;
     params.finish()?;
@@ -212,10 +212,7 @@ async fn cancel(
 
 /// The payment or charge that a request names.
 fn read_reason(params: &mut Params) -> Result<Option<String>, Problem> {
-    match (
-        params.take_parameter("payment_intent"),
-        params.take_parameter("charge"),
-    ) {
+    match (params.take("payment_intent"), params.take("charge")) {
         (Some(_), Some(_)) => Err(Problem::invalid(
             "You may only specify one of these parameters: charge, payment_intent.",
         )),

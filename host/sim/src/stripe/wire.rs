@@ -33,7 +33,7 @@ pub(crate) const EXPANDABLE_IN_PAYMENT: [&str; 4] = [
 const WINDOW_MS: u64 = 7 * 24 * 60 * 60 * 1_000;
 
 /// Maximum number of refunds in a charge; the list of refunds contains the others.
-const MAX_LISTED_REFUNDS: usize = 10;
+const TOLD: usize = 10;
 
 /// Key in a payment's `extra`: an authorization was cancelled.
 pub(crate) const VOIDED: &str = "voided";
@@ -143,7 +143,7 @@ pub(crate) fn session(account: &Account, of: &Session, now: u64, expand: &[Strin
         "revolut" => "revolut_pay",
         other => other,
     };
-    let mut rendered = json!({
+    let mut told = json!({
         "id": of.reference,
         "object": "checkout.session",
         "adaptive_pricing": { "enabled": false },
@@ -170,9 +170,9 @@ pub(crate) fn session(account: &Account, of: &Session, now: u64, expand: &[Strin
         "url": (status == "open").then(|| account.page_url(of)),
     });
     if expand.iter().any(|path| path == "line_items") {
-        rendered["line_items"] = line_items(of);
+        told["line_items"] = line_items(of);
     }
-    rendered
+    told
 }
 
 /// A line item.
@@ -318,15 +318,8 @@ pub(crate) fn charge(account: &Account, of: &Session, expand: &[String]) -> Valu
     let wants = |name: &str| expand.iter().any(|path| path == name);
     if wants(".refunds") {
         let refunds = of.refunds.iter().rev();
-        let refunds: Vec<Value> = refunds
-            .take(MAX_LISTED_REFUNDS)
-            .map(|made| refund(of, made))
-            .collect();
-        charge["refunds"] = list(
-            "/v1/refunds",
-            &refunds,
-            of.refunds.len() > MAX_LISTED_REFUNDS,
-        );
+        let refunds: Vec<Value> = refunds.take(TOLD).map(|made| refund(of, made)).collect();
+        charge["refunds"] = list("/v1/refunds", &refunds, of.refunds.len() > TOLD);
     }
     if wants(".balance_transaction") && of.received.is_some() {
         charge["balance_transaction"] = booking(of);

@@ -23,13 +23,10 @@ async fn refunds_in_parts_have_ids_of_their_own_and_a_failed_one_gives_its_amoun
     let second = sim.refund_part(TEST, reference, 1_000).await.unwrap();
     assert_ne!(first, second);
     for (known, returned) in [(1, "10.00"), (2, "20.00")] {
-        let received = receiver.next().await.body;
-        assert_eq!(received["type"], "refunded");
-        assert_eq!(
-            received["session"]["refunds"].as_array().unwrap().len(),
-            known
-        );
-        assert_eq!(received["session"]["returned"]["value"], returned);
+        let told = receiver.next().await.body;
+        assert_eq!(told["type"], "refunded");
+        assert_eq!(told["session"]["refunds"].as_array().unwrap().len(), known);
+        assert_eq!(told["session"]["returned"]["value"], returned);
     }
     assert!(sim.refund_part(TEST, reference, 2_991).await.is_err());
     assert!(sim.refund_part(TEST, reference, 0).await.is_err());
@@ -41,9 +38,9 @@ async fn refunds_in_parts_have_ids_of_their_own_and_a_failed_one_gives_its_amoun
     );
 
     sim.fail_refund(TEST, reference, &first).await.unwrap();
-    let received = receiver.next().await.body;
-    assert_eq!(received["type"], "refund_failed");
-    let failed = &received["session"]["refunds"][0];
+    let told = receiver.next().await.body;
+    assert_eq!(told["type"], "refund_failed");
+    let failed = &told["session"]["refunds"][0];
     assert_eq!(
         (&failed["id"], &failed["status"]),
         (&json!(first), &json!("failed"))
@@ -61,7 +58,7 @@ async fn refunds_in_parts_have_ids_of_their_own_and_a_failed_one_gives_its_amoun
 }
 
 #[tokio::test]
-async fn a_dispute_is_reported_twice_under_one_id_and_won_or_lost_once() {
+async fn a_dispute_is_told_twice_under_one_id_and_won_or_lost_once() {
     for (won, kind, refunded) in [
         (true, "dispute_won", "0.00"),
         (false, "dispute_lost", "49.90"),
@@ -73,14 +70,14 @@ async fn a_dispute_is_reported_twice_under_one_id_and_won_or_lost_once() {
         assert_eq!(sim.dispute(TEST, reference).await.unwrap(), dispute);
         let (first, second) = (receiver.next().await.body, receiver.next().await.body);
         assert_ne!(first["id"], second["id"], "two pieces of news");
-        for received in [first, second] {
-            assert_eq!(received["type"], "disputed");
-            let received = &received["session"]["disputes"][0];
+        for told in [first, second] {
+            assert_eq!(told["type"], "disputed");
+            let told = &told["session"]["disputes"][0];
             assert_eq!(
-                (&received["id"], &received["status"]),
+                (&told["id"], &told["status"]),
                 (&json!(dispute), &json!("open"))
             );
-            assert!(received["reason"].is_string() && received["respond_by"].is_u64());
+            assert!(told["reason"].is_string() && told["respond_by"].is_u64());
         }
         sim.end_dispute(TEST, reference, won).await.unwrap();
         assert_eq!(receiver.next().await.body["type"], kind);

@@ -80,7 +80,7 @@ async fn every_call_needs_a_token_of_this_account_that_is_still_good() {
 }
 
 #[tokio::test]
-async fn the_account_reports_its_environment() {
+async fn the_account_tells_its_environment() {
     let w = World::new().await;
     let body: Value = w
         .get("/v1/account")
@@ -144,7 +144,7 @@ async fn a_key_used_for_other_data_is_refused() {
 }
 
 #[tokio::test]
-async fn what_a_provider_would_refuse_is_refused_and_leaves_no_trace() {
+async fn what_a_vendor_would_refuse_is_refused_and_leaves_no_trace() {
     let w = World::new().await;
     let bad = [
         ("merchant_reference", json!("")),

@@ -27,7 +27,7 @@ async fn a_kill_loses_no_payment_and_no_idempotency_key() {
 }
 
 #[tokio::test]
-async fn a_kill_loses_no_report() {
+async fn a_kill_loses_no_news() {
     let mut w = World::new().await;
     let session = w.create("attempt-1").await;
     // The callback address is not set yet, so the callback waits.
@@ -107,7 +107,7 @@ async fn accounts_that_cannot_be_used_are_refused() {
         provider_id: "../x".into(),
         ..good.clone()
     }];
-    let provider = vec![kassette_sim::SimAccount {
+    let vendor = vec![kassette_sim::SimAccount {
         module: "unheard-of".into(),
         ..good.clone()
     }];
@@ -116,7 +116,7 @@ async fn accounts_that_cannot_be_used_are_refused() {
         callback_url: news,
         ..good
     }];
-    for accounts in [twice, escape, provider, afar] {
+    for accounts in [twice, escape, vendor, afar] {
         let config = crate::world::config(folder.path(), &Clock::new());
         let refused = Sim::start(kassette_sim::SimConfig { accounts, ..config }).await;
         assert!(matches!(refused, Err(SimError::Account { .. })));

@@ -22,7 +22,7 @@ fn signed_now(arrived: &Arrived) -> bool {
 }
 
 #[tokio::test]
-async fn every_outcome_but_pending_is_reported_and_signed() {
+async fn every_outcome_but_pending_is_told_and_signed() {
     for (outcome, kind, received) in [
         ("approve", "captured", "49.90"),
         ("decline", "declined", "0.00"),
@@ -47,7 +47,7 @@ async fn every_outcome_but_pending_is_reported_and_signed() {
 }
 
 #[tokio::test]
-async fn pending_sends_no_report() {
+async fn pending_sends_no_news() {
     let (w, mut receiver, session) = world().await;
     w.choose(&session, "pending").await;
     // The next callback is about the later approval: there was none before it.
@@ -57,7 +57,7 @@ async fn pending_sends_no_report() {
 }
 
 #[tokio::test]
-async fn callback_that_is_not_taken_comes_again_with_the_same_bytes_and_a_new_signature() {
+async fn news_that_is_not_taken_comes_again_with_the_same_bytes_and_a_new_signature() {
     let (w, mut receiver, session) = world().await;
     receiver.answer(503);
     receiver.answer(401);
@@ -91,7 +91,7 @@ fn seconds(arrived: &Arrived) -> u64 {
 }
 
 #[tokio::test]
-async fn refunds_disputes_and_captures_are_reported() {
+async fn refunds_disputes_and_captures_are_told() {
     let (w, mut receiver, session) = world().await;
     w.sim.set_fault(TEST, Fault::NeedsCapture, 1).unwrap();
     w.choose(&session, "approve").await;
@@ -133,7 +133,7 @@ async fn late_means_ten_seconds_of_the_injected_clock() {
 }
 
 #[tokio::test]
-async fn reordered_means_older_callback_after_newer() {
+async fn reordered_means_older_news_after_newer() {
     let (w, mut receiver, session) = world().await;
     w.sim.set_fault(TEST, Fault::CallbackReordered, 1).unwrap();
     w.choose(&session, "approve").await;

@@ -89,7 +89,7 @@ async fn a_late_capture_is_taken_in_and_confirmed_when_the_clock_is_moved() {
 }
 
 #[tokio::test]
-async fn an_approval_that_the_provider_voids_was_reported_first_and_is_never_captured() {
+async fn an_approval_that_the_vendor_voids_was_told_first_and_is_never_captured() {
     let w = World::new().await;
     let mut receiver = Receiver::new().await;
     w.sim.set_callback_url(TEST, &receiver.url).unwrap();
@@ -112,7 +112,7 @@ async fn an_approval_that_the_provider_voids_was_reported_first_and_is_never_cap
 }
 
 #[tokio::test]
-async fn what_the_provider_forgets_is_unknown_to_merchant_and_payer_even_after_a_kill() {
+async fn what_the_vendor_forgets_is_unknown_to_merchant_and_payer_even_after_a_kill() {
     let mut w = World::new().await;
     let session = approved(&w).await;
     w.sim.set_fault(TEST, Fault::Forgets, 1).unwrap();

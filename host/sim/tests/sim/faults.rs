@@ -74,7 +74,7 @@ async fn a_capture_whose_answer_is_lost_is_made_once() {
 }
 
 #[tokio::test]
-async fn refusals_of_the_provider_leave_no_trace_and_end_by_themselves() {
+async fn refusals_of_the_vendor_leave_no_trace_and_end_by_themselves() {
     for (fault, status) in [(Fault::Status429, 429), (Fault::Status500, 500)] {
         let w = faulty(fault).await;
         let answer = try_create(&w, &w.http).await.unwrap();
@@ -109,7 +109,7 @@ async fn a_truncated_answer_breaks_off_after_the_effect() {
 }
 
 #[tokio::test]
-async fn a_refused_connection_is_really_refused_and_counted_where_it_is_reported() {
+async fn a_refused_connection_is_really_refused_and_counted_where_it_is_told() {
     let w = World::new().await;
     let address = w.sim.api_addr(TEST).unwrap();
     w.sim.set_fault(TEST, Fault::RefuseConnection, 2).unwrap();
@@ -234,17 +234,17 @@ async fn needs_capture_leaves_the_money_until_the_merchant_takes_it() {
 }
 
 #[tokio::test]
-async fn wrong_amount_and_currency_are_what_the_provider_took() {
+async fn wrong_amount_and_currency_are_what_the_vendor_took() {
     let w = faulty(Fault::WrongAmount).await;
     w.sim.set_fault(TEST, Fault::WrongCurrency, 1).unwrap();
     let session = w.create("attempt-1").await;
     w.choose(&session, "approve").await;
-    let received = w.read(&session).await;
+    let told = w.read(&session).await;
     assert_eq!(
-        received["received"],
+        told["received"],
         json!({ "value": "49.89", "currency": "USD" })
     );
-    assert_eq!(received["amount"], session["amount"]);
+    assert_eq!(told["amount"], session["amount"]);
     assert_eq!(
         (w.entry().amount.as_str(), w.entry().currency.as_str()),
         ("49.89", "USD")

@@ -369,7 +369,7 @@ async fn an_inquiry_becomes_a_dispute_and_giving_up_ends_a_payment() {
 }
 
 #[tokio::test]
-async fn a_capture_that_fails_afterwards_is_reported_and_stands_in_the_books() {
+async fn a_capture_that_fails_afterwards_is_told_and_stands_in_the_books() {
     let w = World::new().await;
     w.sim.set_fault(TEST, Fault::CaptureFails, 1).unwrap();
     let session = w.create("attempt-1").await;

@@ -67,7 +67,7 @@ impl Paid {
         let asked = self.http.post(self.url("/v1/oauth2/token"));
         let asked = asked.basic_auth("client-of-paypal", Some("key-of-paypal"));
         let form = [("grant_type", "client_credentials")];
-        let received: Value = asked
+        let told: Value = asked
             .form(&form)
             .send()
             .await
@@ -75,7 +75,7 @@ impl Paid {
             .json()
             .await
             .unwrap();
-        received["access_token"].as_str().unwrap().to_owned()
+        told["access_token"].as_str().unwrap().to_owned()
     }
 
     fn url(&self, path: &str) -> String {
@@ -89,9 +89,9 @@ impl Paid {
     }
 
     async fn get(&self, path: &str) -> Value {
-        let (status, received) = self.send(self.http.get(self.url(path))).await;
-        assert_eq!(status, 200, "{received}");
-        received
+        let (status, told) = self.send(self.http.get(self.url(path))).await;
+        assert_eq!(status, 200, "{told}");
+        told
     }
 
     /// Posts a form to Stripe, JSON to others, without an idempotency key.
@@ -198,10 +198,10 @@ async fn stripe_creates_reads_lists_changes_and_cancels_refunds() {
     assert_eq!(whole["amount"], 4990);
     w.clock.advance(2_000);
     w.sim.clock_moved();
-    let received = w
+    let told = w
         .get(&format!("/v1/refunds/{}", whole["id"].as_str().unwrap()))
         .await;
-    assert_eq!(received["status"], "succeeded");
+    assert_eq!(told["status"], "succeeded");
     assert_eq!(w.refunded(), "49.90");
     let listed = w
         .get(&format!("/v1/refunds?payment_intent={payment}&limit=1"))
@@ -294,9 +294,9 @@ async fn adyen_takes_every_refund_in_and_makes_those_that_can_be() {
         w.post(&path, &body).await
     };
     for value in [4_000, 1_000] {
-        let (status, received) = ask(value, "EUR").await;
+        let (status, told) = ask(value, "EUR").await;
         assert_eq!(
-            (status, &received["status"]),
+            (status, &told["status"]),
             (StatusCode::CREATED, &json!("received"))
         );
     }
@@ -343,8 +343,8 @@ async fn paypal_gives_captures_back_and_says_why_not() {
         .send(w.http.post(w.url(&format!("{order}/capture"))))
         .await;
     assert_eq!(captured.0, 201, "{captured:?}");
-    let received = w.get(&order).await;
-    let capture = &received["purchase_units"][0]["payments"]["captures"][0];
+    let told = w.get(&order).await;
+    let capture = &told["purchase_units"][0]["payments"]["captures"][0];
     assert_eq!(capture["custom_id"], "c-7");
     let path = format!(
         "/v2/payments/captures/{}/refund",
@@ -352,10 +352,10 @@ async fn paypal_gives_captures_back_and_says_why_not() {
     );
     let ask = async |key: &str, body: Value| {
         let asked = w.http.post(w.url(&path)).header("paypal-request-id", key);
-        let (status, received) = w
+        let (status, told) = w
             .send(asked.header("prefer", "return=representation").json(&body))
             .await;
-        (status.as_u16(), received)
+        (status.as_u16(), told)
     };
     let euros = |value: &str| json!({ "currency_code": "EUR", "value": value });
     let part = json!({ "amount": euros("9.90"), "invoice_id": "i-7", "note_to_payer": "Broken" });
@@ -392,11 +392,8 @@ async fn paypal_gives_captures_back_and_says_why_not() {
             "CANNOT_BE_ZERO_OR_NEGATIVE",
         ),
     ] {
-        let (status, received) = ask(key, body).await;
-        assert_eq!(
-            (status, &received["details"][0]["issue"]),
-            (422, &json!(issue))
-        );
+        let (status, told) = ask(key, body).await;
+        assert_eq!((status, &told["details"][0]["issue"]), (422, &json!(issue)));
     }
     w.sim.set_fault("paypal", Fault::RefundRefused, 1).unwrap();
     let (_, refused) = ask("k-5", json!({})).await;
@@ -418,16 +415,16 @@ async fn paypal_gives_captures_back_and_says_why_not() {
 }
 
 #[tokio::test]
-async fn paypal_refunds_nothing_after_180_days() {
+async fn paypal_gives_nothing_back_after_180_days() {
     let w = Paid::at("paypal", paypal()).await;
     let capture = format!("/v2/checkout/orders/{}/capture", w.payment);
     assert_eq!(w.post(&capture, &json!({})).await.0, 201);
     w.clock.advance(181 * 86_400_000);
     let id = w.payment.replacen('5', "3", 1);
     let path = format!("/v2/payments/captures/{id}/refund");
-    let (status, received) = w.post(&path, &json!({})).await;
+    let (status, told) = w.post(&path, &json!({})).await;
     assert_eq!(
-        (status.as_u16(), &received["details"][0]["issue"]),
+        (status.as_u16(), &told["details"][0]["issue"]),
         (422, &json!("REFUND_TIME_LIMIT_EXCEEDED"))
     );
 }
@@ -452,8 +449,8 @@ async fn razorpay_creates_reads_lists_and_changes_refunds() {
             .http
             .post(w.url(&path))
             .header("x-refund-idempotency", key);
-        let (status, received) = w.send(asked.json(&body)).await;
-        (status.as_u16(), received)
+        let (status, told) = w.send(asked.json(&body)).await;
+        (status.as_u16(), told)
     };
     let part =
         json!({ "amount": 990, "receipt": "r-7", "speed": "normal", "notes": { "why": "broken" } });
@@ -474,8 +471,8 @@ async fn razorpay_creates_reads_lists_and_changes_refunds() {
         ("key-number-2", json!({ "amount": 4001 }), "greater than"),
         ("key-number-3", json!({ "amount": 99 }), "atleast INR 1.00"),
     ] {
-        let (status, received) = ask(key, body).await;
-        let described = received["error"]["description"].as_str().unwrap();
+        let (status, told) = ask(key, body).await;
+        let described = told["error"]["description"].as_str().unwrap();
         assert!(status == 400 && described.contains(why), "{described}");
     }
     let id = made["id"].as_str().unwrap();
@@ -501,9 +498,9 @@ async fn razorpay_creates_reads_lists_and_changes_refunds() {
         let listed = w.get(&format!("{list}?count=10&from=1&skip=1")).await;
         assert_eq!(listed["items"], json!([changed]), "{list}");
     }
-    let (_, received) = ask("key-number-4", json!({})).await;
+    let (_, told) = ask("key-number-4", json!({})).await;
     assert!(
-        received["error"]["description"]
+        told["error"]["description"]
             .as_str()
             .unwrap()
             .contains("fully refunded")
@@ -522,8 +519,8 @@ async fn revolut_makes_an_order_of_each_refund_of_declined_ones_too() {
     let path = format!("/api/orders/{}/refund", w.payment);
     let ask = async |key: &str, body: Value| {
         let asked = w.http.post(w.url(&path)).header("idempotency-key", key);
-        let (status, received) = w.send(asked.json(&body)).await;
-        (status.as_u16(), received)
+        let (status, told) = w.send(asked.json(&body)).await;
+        (status.as_u16(), told)
     };
     let of = |amount: u64| {
         json!({ "amount": amount, "currency": "EUR", "merchant_order_data": { "reference": "chair" },

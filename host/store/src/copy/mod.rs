@@ -41,7 +41,7 @@ const POSTGRES: &str = "postgres";
 /// Error for a damaged source.
 const SOURCE: &str = "the store is not whole, so it is not copied; `kassette verify` lists it all";
 /// Error for a damaged copy.
-const TARGET: &str = "the copy is not complete; the source may be served again";
+const TARGET: &str = "the copy is not whole; the store that it was made from may be served again";
 
 /// Summary of a copy.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -74,7 +74,7 @@ pub enum CopyError {
     OtherKey,
     /// The database already contains records.
     #[error(
-        "the database contains a store already: name a new one, and run `kassette migrate` on it"
+        "the database holds a store already: name one that is new, and run `kassette migrate` on it"
     )]
     NotEmpty,
     /// A node serves the database.
@@ -82,7 +82,7 @@ pub enum CopyError {
     Served(String),
     /// The numbers of rows differ.
     #[error(
-        "the copy has {after} rows of kind {kind} instead of {before} and cannot be served; run the copy again"
+        "the copy has {after} rows of kind {kind} for {before}: it is not served; run it again"
     )]
     Differs {
         /// The kind of row.
@@ -231,7 +231,7 @@ fn fill_folder(
         let db = rebuild.fill(|bulk| to_sled::fill(database, bulk, &before, progress))?;
         database.run("COMMIT")?;
         to_sled::derive(&db, &database.secrets, progress)?;
-        let what = "Verifying the new store";
+        let what = "Verifying what was written";
         let after = judged(&db, &database.secrets, what, progress)?;
         Ok::<_, CopyError>((db, compare(&before, after)?))
     })?;

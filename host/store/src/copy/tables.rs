@@ -3,7 +3,7 @@
 
 /// Tables of records, each with the columns that are copied. The others are as in a new row: what they hold is for
 /// a node that is gone.
-pub(crate) const TABLES: [(&str, &str); 32] = [
+pub(crate) const TABLES: [(&str, &str); 31] = [
     ("account_switch", "account, body"),
     (
         "api_key",
@@ -39,7 +39,6 @@ pub(crate) const TABLES: [(&str, &str); 32] = [
         "merchant, environment, created_at, id, kind, payment, ordinal",
     ),
     ("event_body", "id, kind, payment, body, deliveries"),
-    ("figures", "environment, begin, body"),
     (
         "invitation",
         "id, reseller, client_ref, token_hash, created_at, merchant, body",
@@ -133,7 +132,7 @@ pub(crate) const MADE: [&str; 11] = [
 ];
 
 /// Kinds with the same number of rows in both stores. The embedded store combines timers, and nonces, in shared rows.
-pub(crate) const COUNTED: [&str; 30] = [
+pub(crate) const COUNTED: [&str; 29] = [
     "account-switch",
     "api-key",
     "api-key-seen",
@@ -147,7 +146,6 @@ pub(crate) const COUNTED: [&str; 30] = [
     "endpoint",
     "event",
     "event-by-time",
-    "figures",
     "invitation",
     "merchant",
     "movement",

@@ -62,7 +62,7 @@ pub(crate) enum Convert {
 type Write = fn(&CopySource<'_>, &[u8], &IVec, &mut Writer<'_>) -> Result<(), CopyError>;
 
 /// Kinds whose rows are read and converted. All others are derived from these, or have a single row.
-pub(crate) const WALKED: [(&str, Convert); 29] = [
+pub(crate) const WALKED: [(&str, Convert); 28] = [
     ("account-switch", Row("account_switch", switch)),
     ("api-key", Row("api_key", api_key)),
     ("api-key-seen", Row("api_key_seen", seen)),
@@ -75,7 +75,6 @@ pub(crate) const WALKED: [(&str, Convert); 29] = [
     ("endpoint", Row("endpoint", endpoint)),
     ("event", Row("timeline", event)),
     ("event-by-time", Row("event", listed_event)),
-    ("figures", Row("figures", figures)),
     ("invitation", Row("invitation", invitation)),
     ("merchant", Row("merchant", merchant)),
     ("movement", Row("movement", movement)),
@@ -86,7 +85,7 @@ pub(crate) const WALKED: [(&str, Convert); 29] = [
     (INDEX, All(payments)),
     ("reference", Row("reference", reference)),
     ("reseller", Row("reseller", reseller)),
-    ("retention-laggard", Row("laggard", postponed)),
+    ("retention-laggard", Row("laggard", laggard)),
     ("routing-batch", Row("routing_log", routing_batch)),
     ("timeline", Row("timeline", line)),
     ("trial", Row("trial", trial)),
@@ -222,7 +221,7 @@ fn last_hash(key: &[u8]) -> Vec<u8> {
 }
 
 fn text(key: &[u8], bytes: &[u8]) -> Result<String, Fault> {
-    let text = std::str::from_utf8(bytes).map_err(|_| records::damaged(key, "it is not text"))?;
+    let text = std::str::from_utf8(bytes).map_err(|_| records::damaged(key, "it is no text"))?;
     Ok(text.to_owned())
 }
 
@@ -251,7 +250,7 @@ fn payments(
             source
                 .secrets
                 .marker
-                .search(&SearchKey::Amount(payment.environment, payment.due)),
+                .search(&SearchKey::Amount(payment.due)),
         );
         for mark in marks {
             let found = values![mark.to_vec(), millis(payment.created_at), arrived, id];
@@ -420,10 +419,10 @@ fn movement(source: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, C
     ])
 }
 
-fn postponed(_: &CopySource<'_>, key: &[u8], _: &IVec) -> Result<Values, CopyError> {
-    let about = schema::postponed_about(key);
+fn laggard(_: &CopySource<'_>, key: &[u8], _: &IVec) -> Result<Values, CopyError> {
+    let about = schema::laggard_about(key);
     let (rule, payment) = about.ok_or_else(|| records::damaged(key, "it is about nothing"))?;
-    let at = schema::leading_time(key, schema::POSTPONED).unwrap_or_default();
+    let at = schema::leading_time(key, schema::LAGGARDS).unwrap_or_default();
     Ok(values![
         i16::from(rule),
         uuid(payment.as_bytes()),
@@ -611,12 +610,6 @@ fn connection(source: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values,
         made.origin.as_str().as_bytes().to_vec(),
         row.to_vec(),
     ])
-}
-
-fn figures(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
-    let of = schema::period_of_figures(key);
-    let (of, begin) = of.ok_or_else(|| records::damaged(key, "it is of no period"))?;
-    Ok(values![environment(of), millis(begin), row.to_vec()])
 }
 
 fn trial(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {

@@ -51,7 +51,7 @@ pub(crate) enum Convert {
 }
 
 /// Queries with their kinds of rows. Other tables are derived from these.
-pub(crate) const READ: [(&str, &str, Convert); 31] = [
+pub(crate) const READ: [(&str, &str, Convert); 30] = [
     ("payment", "SELECT p.id, p.body, ARRAY(SELECT a.body FROM attempt a WHERE a.payment = p.id ORDER BY a.ordinal)
         FROM payment p ORDER BY p.created_at, p.number", All(payment)),
     ("timeline", "SELECT payment, kind, ordinal, body FROM timeline", Keyed(line)),
@@ -61,7 +61,7 @@ pub(crate) const READ: [(&str, &str, Convert); 31] = [
         Keyed(|row| Ok(movements::key(row.get(0), id(row, 1, MovementId::from_bytes))))),
     ("parked-notice", "SELECT account, reference, ordinal, body FROM parked", Keyed(parked)),
     ("parked-count", "SELECT account, count(*) FROM parked GROUP BY account", All(parked_count)),
-    ("retention-laggard", "SELECT rule, payment, at FROM laggard", All(postponed)),
+    ("retention-laggard", "SELECT rule, payment, at FROM laggard", All(laggard)),
     ("endpoint", "SELECT id, body FROM endpoint",
         Keyed(|row| Ok(schema::webhooks::endpoint(id(row, 0, EndpointId::from_bytes))))),
     ("endpoint-roster", "SELECT merchant, environment, array_agg(id ORDER BY created_at, id),
@@ -93,8 +93,6 @@ pub(crate) const READ: [(&str, &str, Convert); 31] = [
         Keyed(|row| Ok(schema::audit(row.get::<_, i64>(0).unsigned_abs())))),
     ("routing-batch", "SELECT method, at, number, body FROM routing_log", Keyed(routing_batch)),
     ("routing-log", "SELECT coalesce(max(number) + 1, 0), coalesce(sum(bytes), 0)::bigint FROM routing_log", All(routing_log)),
-    ("figures", "SELECT environment, begin, body FROM figures",
-        Keyed(|row| Ok(schema::figures(environment(row, 0), time(row.get(1)))))),
     ("trial", "SELECT slot, body FROM trial", Keyed(trial)),
     ("retention", "SELECT f.rule, f.created_at, (SELECT count(*) FROM payment p
         WHERE (p.created_at, p.number) <= (f.created_at, f.number)) FROM forgotten f", All(reached)),
@@ -161,7 +159,7 @@ pub(crate) fn derive(db: &Db, secrets: &Secrets, progress: &dyn Progress) -> Res
     let verifier = Verifier::new(&KINDS, &memtable, secrets);
     verifier
         .telling(&mut write)
-        .check_rows(&mut |rows| progress.advance(rows))?;
+        .look(&mut |rows| progress.advance(rows))?;
     Ok(bulk.write()?)
 }
 
@@ -299,9 +297,9 @@ fn parked_count(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError>
     target.save(key, &counted(row))
 }
 
-fn postponed(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
+fn laggard(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
     let rule = u8::try_from(row.get::<_, i16>(0)).unwrap_or(u8::MAX);
-    let key = schema::postponed(time(row.get(2)), rule, payment_id(row, 1));
+    let key = schema::laggard(time(row.get(2)), rule, payment_id(row, 1));
     target.put(key, IVec::default())
 }
 

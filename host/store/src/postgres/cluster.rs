@@ -13,7 +13,7 @@ use crate::postgres::node::NodeReport;
 use crate::{Cluster, Fault, ModulesInfo, NodeInfo, NodeShare, NodeStatus, StoreFuture, Task};
 
 /// Pause between two reads of the versions that other nodes have adopted.
-const CHECK_INTERVAL: Duration = Duration::from_millis(20);
+const LOOK: Duration = Duration::from_millis(20);
 
 const BEHIND: &str =
     "/* node: behind */ SELECT EXISTS (SELECT FROM node WHERE seen < $1 AND incarnation <> $2)";
@@ -47,7 +47,7 @@ impl Database {
                 {
                     return;
                 }
-                tokio::time::sleep(CHECK_INTERVAL).await;
+                tokio::time::sleep(LOOK).await;
             }
         };
         if tokio::time::timeout(SILENT_NODE_WAIT, adopted)
@@ -56,7 +56,7 @@ impl Database {
         {
             tracing::warn!(
                 waited = ?began.elapsed(),
-                "a node did not confirm a change in time: it serves nothing until it does"
+                "a node has not said in time that it has adopted a change: it serves nothing until it has"
             );
         }
     }
@@ -112,7 +112,7 @@ impl PostgresStore {
         let name: String = row.get(0);
         let natural = |column| u64::try_from(row.get::<_, i64>(column)).unwrap_or_default();
         let info = row.get::<_, Option<&str>>(5).map(serde_json::from_str);
-        let damaged = |_| Fault::Corrupt(format!("the description of node `{name}`"));
+        let damaged = |_| Fault::Corrupt(format!("what node `{name}` tells of itself"));
         let NodeReport { info, modules } = info.transpose().map_err(damaged)?.unwrap_or_default();
         Ok(NodeStatus {
             incarnation: row.get::<_, i64>(1).cast_unsigned(),

@@ -10,7 +10,7 @@ use kassette_domain::time::Time;
 use kassette_domain::webhook::Endpoint;
 use tokio_postgres::Row;
 
-use crate::connects::{LISTED_FOR, audit_text, verify};
+use crate::connects::{LISTED_FOR, told, verify};
 use crate::postgres::database::{Database, Failure, TransactionWork, Tx, execute, row};
 use crate::postgres::directory::keys::{self, environment};
 use crate::postgres::directory::merchants;
@@ -154,7 +154,7 @@ impl TransactionWork for Redeem {
         // All checks come before the first write.
         let before = connection(tx, &code).await?;
         let leaving = before.as_ref().map(|before| before.endpoint);
-        let others = endpoints::other_endpoints(tx, endpoint, leaving).await?;
+        let others = endpoints::beside(tx, endpoint, leaving).await?;
         if let Some(same) = Endpoint::at(&others, &endpoint.url) {
             return Ok((Exchanged::EndpointTaken(same.id), None));
         }
@@ -186,7 +186,7 @@ impl TransactionWork for Redeem {
         merchants::save(tx, &merchant).await?;
         connect(tx, &made).await?;
         let audited = Audited {
-            before: before.as_ref().map(audit_text),
+            before: before.as_ref().map(told),
             ..self.audited.clone()
         };
         audit::append(tx, audited, self.now).await?;

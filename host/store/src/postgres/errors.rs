@@ -54,14 +54,14 @@ pub enum OpenError {
         known: i32,
     },
     /// The database was created with another master key.
-    #[error("the database uses another master key: set the key with which it was created")]
+    #[error("the database was sealed under another master key: set the key that it was made with")]
     WrongMasterKey,
     /// A row that every database has cannot be decoded.
     #[error("the database is damaged ({0}): bring its latest backup back")]
     Damaged(String),
     /// The database contains a partial copy of a store.
     #[error(
-        "a copy into the database is running or was interrupted: run `kassette copy` again, which starts from the beginning"
+        "a store is being copied into the database, or that was interrupted: run `kassette copy` again, which begins anew"
     )]
     Copying,
     /// The store was copied to a data directory.
@@ -71,7 +71,7 @@ pub enum OpenError {
     Moved,
     /// Another node has the name.
     #[error(
-        "another node serves the database under the name `{0}`: give each node its own name. A killed node counts as dead after 3 s"
+        "another node serves the database under the name `{0}`: give each a name of its own. One that was killed is given up after 3 s"
     )]
     InUse(String),
     /// A node of an earlier release serves the database and does not know about other nodes.

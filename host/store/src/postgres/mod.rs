@@ -27,7 +27,7 @@
 //! | `batches` | group commit |
 //! | `lists`, `audit` | pages of lists; audit entries |
 //! | `payments`, `movements`, `directory`, `nonces`, `routing_log` | the traits of these names |
-//! | `webhooks`, `resellers`, `connects`, `upkeep`, `trials`, `figures` | likewise |
+//! | `webhooks`, `resellers`, `connects`, `upkeep`, `trials` | likewise |
 //! | `verify` | verification of a whole database |
 //! | `private`, `scratch` | a private server for tests and `dev`; databases for tests |
 
@@ -39,7 +39,6 @@ mod connects;
 pub(crate) mod database;
 pub(crate) mod directory;
 pub(crate) mod errors;
-mod figures;
 mod lists;
 pub(crate) mod mark;
 mod membership;
@@ -193,9 +192,8 @@ impl StoreHealth for PostgresStore {
         Box::pin(async {
             let sql = "SELECT pg_database_size(current_database()), (SELECT max(created_at) FROM payment)";
             let row = self.workers.read_one(sql, &[]).await?;
-            let row = row.ok_or_else(|| {
-                Fault::Unavailable("the database did not return its identity".into())
-            })?;
+            let row = row
+                .ok_or_else(|| Fault::Unavailable("the database tells nothing of itself".into()))?;
             Ok(Vitals {
                 used: u64::try_from(row.get::<_, i64>(0)).unwrap_or_default(),
                 free: None,

@@ -15,8 +15,8 @@ use crate::rows::records::OTHER_COLUMNS;
 use crate::rows::seal::Sealer;
 use crate::rows::{records, schema};
 use crate::{
-    Fault, MAX_STORED_VERSIONS, Proposal, SharedModules, SlotChange, SlotContent, SlotStage,
-    StoreFuture, TRIAL_CAUSE,
+    Fault, KEPT_VERSIONS, Proposal, SharedModules, SlotChange, SlotContent, SlotStage, StoreFuture,
+    TRIAL_CAUSE,
 };
 
 /// Columns that [`ChangeRow::read`] reads.
@@ -213,7 +213,7 @@ impl TransactionWork for ChangeSlot {
 }
 
 async fn prune(tx: &Tx<'_>, slot: &str) -> Result<(), Failure> {
-    let kept = i64::try_from(MAX_STORED_VERSIONS).unwrap_or(i64::MAX);
+    let kept = i64::try_from(KEPT_VERSIONS).unwrap_or(i64::MAX);
     execute(tx, PRUNE, &[&slot, &kept, &TRIAL_CAUSE]).await?;
     execute(tx, PRUNE_BYTES, &[]).await.map(drop)
 }

@@ -47,7 +47,7 @@ const CLOCKS_APART: Duration = Duration::from_secs(1);
 /// How long the row of a node of an earlier release is watched: its heartbeats are valid for 4 s.
 const GONE_EARLIER: Duration = Duration::from_secs(5);
 /// Pause between two reads of rows that block a name.
-const CHECK_INTERVAL: Duration = Duration::from_millis(250);
+const LOOK: Duration = Duration::from_millis(250);
 
 /// Rows that prevent a node from joining: those with its name, and nodes of an earlier release, which must be
 /// the only node and write no `info`.
@@ -65,7 +65,7 @@ const BEAT_SQL: &str = "/* node: beat */ WITH beaten AS (
         WHERE name = $1 AND incarnation = $2 RETURNING beat)
     SELECT d.epoch, d.version, n.name, n.incarnation, n.beat, n.demand, beaten.beat
     FROM beaten, directory d, node n";
-const REMOVE_SELF: &str = "/* node: give up */ WITH gone AS (
+const GIVE_UP: &str = "/* node: give up */ WITH gone AS (
         DELETE FROM node WHERE name = $1 AND incarnation = $2 RETURNING name)
     DELETE FROM schedule WHERE holder IN (SELECT name FROM gone)";
 const OF_NAME: &str = "/* node: of a name */ SELECT incarnation FROM node WHERE name = $1";
@@ -144,7 +144,7 @@ impl NodeState {
                 match timeout(CONNECT, server_of(client)).await {
                     Ok(Ok(server)) if server == *this.server.lock() => Ok(()),
                     Ok(Ok(_)) => Err(HookError::message(
-                        "it is not the server that confirmed this node",
+                        "it is another server than the one that confirmed this node",
                     )),
                     Ok(Err(error)) => Err(HookError::Backend(error)),
                     Err(_) => Err(HookError::message("it does not answer")),
@@ -297,16 +297,16 @@ impl Node {
             .enable_all()
             .build()
             .map_err(no_thread)?;
-        let (sender, joined) = oneshot::channel();
+        let (told, joined) = oneshot::channel();
         let (node_state, target) = (Arc::clone(&node.node_state), node.target.clone());
         let beating = async move {
             // The node may be dropped in the meantime, which also ends this.
             match Heartbeats::begin(node_state, target, is_alone).await {
                 Ok(beats) => {
-                    let _ = sender.send(Ok(()));
+                    let _ = told.send(Ok(()));
                     beats.run().await;
                 }
-                Err(refused) => drop(sender.send(Err(refused))),
+                Err(refused) => drop(told.send(Err(refused))),
             }
         };
         let beating = node
@@ -328,14 +328,11 @@ impl Node {
         let gone = async {
             let client = self.target.connect().await.ok()?;
             let (name, incarnation) = (&self.node_state.name, self.node_state.incarnation());
-            client
-                .execute(REMOVE_SELF, &[name, &incarnation])
-                .await
-                .ok()
+            client.execute(GIVE_UP, &[name, &incarnation]).await.ok()
         };
         if !matches!(timeout(ANSWER, gone).await, Ok(Some(_))) {
             tracing::warn!(
-                "the database did not record that this node ends: the other nodes will detect it"
+                "the database did not take this node's word that it ends: the others find out for themselves"
             );
         }
     }
@@ -407,7 +404,7 @@ async fn make_way(client: &Client, name: &str) -> Result<(), OpenError> {
                 client.execute(REMOVE, &[&key.0, &key.1, &beat]).await?;
             }
         }
-        tokio::time::sleep(CHECK_INTERVAL).await;
+        tokio::time::sleep(LOOK).await;
     }
 }
 
@@ -469,7 +466,7 @@ impl Heartbeats {
                 Ok(Ok(Some(next))) => next,
                 Ok(Ok(None)) => {
                     self.node_state.fail(
-                        "another node uses this node's name, because this node's heartbeat was missing",
+                        "another node has taken this one's name, because this one was not heard of",
                     );
                     return;
                 }
@@ -504,7 +501,7 @@ impl Heartbeats {
         {
             return Ok(None);
         }
-        tracing::warn!("this node's heartbeat was missing, and it has joined the others again");
+        tracing::warn!("this node was not heard of for a while, and has joined the others anew");
         Ok(Some(Next::AtOnce))
     }
 
@@ -547,7 +544,8 @@ impl Heartbeats {
         // invalid.
         let epoch: i64 = first.get(0);
         if *node_state.epoch.get_or_init(|| epoch) != epoch {
-            node_state.fail("the database was copied to or from another store: restart this node");
+            node_state
+                .fail("the database was copied to or from another store: start this node anew");
             return Ok(None);
         }
         let version = (first.get(0), first.get(1));
@@ -567,7 +565,7 @@ impl Heartbeats {
             if removed > 0 {
                 tracing::warn!(
                     node = name,
-                    "a node's heartbeat was missing: it is removed from the list"
+                    "a node was not heard of for a while: it is taken off the list"
                 );
             }
         }

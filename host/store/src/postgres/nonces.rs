@@ -2,7 +2,7 @@
 //!
 //! An expired row can be reserved again. A sweep deletes expired rows and stores the latest expiry among them:
 //! whether earlier nonces were used is then unknown. Another node whose clock is ahead may sweep during a
-//! reservation, so the stored time is read again after each batch. Rows are retained for [`RETENTION`] after expiry;
+//! reservation, so the stored time is read again after each batch. Rows are retained for [`KEPT`] after expiry;
 //! otherwise nodes whose clock is behind would refuse requests.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -24,7 +24,7 @@ pub(crate) const AT_ONCE: usize = 64;
 /// Maximum number of rows that one sweep deletes.
 const SWEPT: i64 = 64;
 /// How long a row is retained after it expires; the clocks of two nodes may differ by this much.
-const RETENTION: Duration = Duration::from_mins(10);
+const KEPT: Duration = Duration::from_mins(10);
 /// How long after the oldest nonce has expired a request performs a sweep, so that not every request does.
 const GRACE: Duration = Duration::from_secs(1);
 
@@ -61,7 +61,7 @@ impl Commit for Taking {
             .iter()
             .filter(|each| seen.insert((each.reseller, each.mark)))
             .collect();
-        let (mut taken, freed) = match self.reserve_all(&firsts).await {
+        let (mut taken, freed) = match self.take(&firsts).await {
             Ok(taken) => taken,
             Err(failure) => {
                 let fault = failure.fault();
@@ -76,10 +76,7 @@ impl Commit for Taking {
 }
 
 impl Taking {
-    async fn reserve_all(
-        &self,
-        wanted: &[&Wanted],
-    ) -> Result<(BTreeSet<(i64, Vec<u8>)>, Time), Failure> {
+    async fn take(&self, wanted: &[&Wanted]) -> Result<(BTreeSet<(i64, Vec<u8>)>, Time), Failure> {
         let mut random = [0; 8];
         fill(&mut random)?;
         let holder = i64::from_be_bytes(random);
@@ -265,11 +262,7 @@ impl PostgresStore {
         now: Time,
         grace: Duration,
     ) -> Result<Option<Time>, Fault> {
-        let known = self
-            .nonces
-            .next_end
-            .lock()
-            .map(|next| next.after(RETENTION));
+        let known = self.nonces.next_end.lock().map(|next| next.after(KEPT));
         if known.is_some_and(|next| now < next.after(grace)) {
             return Ok(known);
         }
@@ -284,7 +277,7 @@ impl PostgresStore {
         // request tries it again.
         *self.nonces.next_end.lock() = Some(now);
         self.workers
-            .repeat(sql, &[&millis(now.before(RETENTION)), &SWEPT])
+            .repeat(sql, &[&millis(now.before(KEPT)), &SWEPT])
             .await?;
         let row = self
             .workers
@@ -292,7 +285,7 @@ impl PostgresStore {
             .await?;
         let next = row.and_then(|row| row.get::<_, Option<i64>>(0)).map(time);
         *self.nonces.next_end.lock() = next;
-        Ok(next.map(|next| next.after(RETENTION)))
+        Ok(next.map(|next| next.after(KEPT)))
     }
 }
 

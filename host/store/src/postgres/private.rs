@@ -15,7 +15,7 @@ use crate::postgres::errors::said;
 /// Maximum time for a server to start or stop; it may have much to recover.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// Pause between two checks whether the server is ready.
-const CHECK_INTERVAL: Duration = Duration::from_millis(20);
+const LOOK: Duration = Duration::from_millis(20);
 /// User that runs the server if this process is root, because the server refuses root.
 const USER: &str = "postgres";
 /// Maximum length of a Unix socket's folder path, in bytes.
@@ -44,7 +44,7 @@ pub enum PrivateError {
     )]
     NotInstalled,
     /// The user that must run the server does not exist.
-    #[error("PostgreSQL does not run as root, and the user `{USER}` does not exist")]
+    #[error("PostgreSQL does not run as root, and there is no user `{USER}` for it")]
     NoUser,
     /// The server's folder cannot be used.
     #[error("{} cannot be used: {source}", .path.display())]
@@ -286,7 +286,7 @@ impl PrivateServer {
                 self.pid = pid;
                 return Ok(());
             }
-            std::thread::sleep(CHECK_INTERVAL);
+            std::thread::sleep(LOOK);
         }
         Err(PrivateError::NotUp {
             folder: self.folder.clone(),
@@ -319,7 +319,7 @@ fn wait_for_the_one_before(data: &Path) -> Result<(), PrivateError> {
                 said,
             });
         }
-        std::thread::sleep(CHECK_INTERVAL);
+        std::thread::sleep(LOOK);
     }
     Ok(())
 }

@@ -18,7 +18,7 @@ use crate::rows::records;
 use crate::{About, Fault, Forgotten, Payments as _, Retention, Stepped};
 
 /// Number of payments that one call visits for each rule.
-const PAYMENTS_PER_RULE: usize = 32;
+const LOOKS: usize = 32;
 
 impl PostgresStore {
     /// Deletes a batch of expired data.
@@ -37,7 +37,7 @@ impl PostgresStore {
         }
         for rule in Rule::ALL {
             if let Some(keeps) = rule.keeps(&retention) {
-                self.examine_postponed(rule, now, &mut forgotten).await?;
+                self.laggards(rule, now, &mut forgotten).await?;
                 self.along(rule, keeps, now, &mut forgotten).await?;
             }
         }
@@ -46,7 +46,7 @@ impl PostgresStore {
     }
 
     /// Visits payments again that were not finished at their first visit.
-    async fn examine_postponed(
+    async fn laggards(
         &self,
         rule: Rule,
         now: Time,
@@ -64,7 +64,7 @@ impl PostgresStore {
                 forgotten.next_at(time(at));
                 return Ok(());
             }
-            if looked == PAYMENTS_PER_RULE {
+            if looked == LOOKS {
                 forgotten.next_at(now);
                 return Ok(());
             }
@@ -104,7 +104,7 @@ impl PostgresStore {
                 forgotten.next_at(until);
                 break;
             }
-            if looked == PAYMENTS_PER_RULE {
+            if looked == LOOKS {
                 forgotten.next_at(now);
                 break;
             }
@@ -175,5 +175,5 @@ impl PostgresStore {
 
 /// One row more than is visited, to detect further rows.
 fn rows() -> i64 {
-    i64::try_from(PAYMENTS_PER_RULE + 1).unwrap_or(i64::MAX)
+    i64::try_from(LOOKS + 1).unwrap_or(i64::MAX)
 }

@@ -47,7 +47,7 @@ pub(crate) const OLDEST_READER: i32 = 4;
 pub(crate) const OLDEST: i32 = 4;
 
 /// Applied in order; each statement can be repeated.
-const MIGRATIONS: [&str; 11] = [
+const MIGRATIONS: [&str; 10] = [
     include_str!("schema/base.sql"),
     include_str!("schema/payments.sql"),
     include_str!("schema/movements.sql"),
@@ -58,7 +58,6 @@ const MIGRATIONS: [&str; 11] = [
     include_str!("schema/modules.sql"),
     include_str!("schema/routing_log.sql"),
     include_str!("schema/trials.sql"),
-    include_str!("schema/figures.sql"),
 ];
 
 /// Maximum number of tries for a statement that collides with another transaction.

@@ -60,9 +60,7 @@ impl Target {
         for (name, value) in url.query_pairs() {
             match &*name {
                 "isolation" if value == "serializable" => isolation = "serializable",
-                "isolation" => {
-                    return Err(wrong("the isolation level must be serializable".into()));
-                }
+                "isolation" => return Err(wrong("isolation can be serializable alone".into())),
                 "sslmode" => mode = Some(value.into_owned()),
                 "sslrootcert" => authorities = Some(PathBuf::from(value.into_owned())),
                 _ => others.push((name.into_owned(), value.into_owned())),
@@ -192,7 +190,7 @@ where
         if let AsyncMessage::Notice(notice) = message
             && notice.routine() == Some(WAITS_FOR_STANDBY)
         {
-            tracing::warn!("commits no longer wait for the standby: a failover may lose them");
+            tracing::warn!("a commit no longer waits for the standby: a failover may lose it");
             return;
         }
     }

@@ -10,7 +10,7 @@ use crate::rows::trials::{self, TrialRow};
 use crate::rows::{records, schema};
 use crate::{Fault, StoreFuture, Trial, Trials};
 
-const SELECT_BODY: &str = "/* trials: kept */ SELECT body FROM trial WHERE slot = $1";
+const KEPT: &str = "/* trials: kept */ SELECT body FROM trial WHERE slot = $1";
 const LOCK: &str = "/* trials: lock */ SELECT body FROM trial WHERE slot = $1 FOR UPDATE";
 const BEGIN: &str =
     "/* trials: begin */ INSERT INTO trial (slot, body) VALUES ($1, $2) ON CONFLICT DO NOTHING";
@@ -62,10 +62,7 @@ impl Trials for PostgresStore {
             return self.run_to_end(async move |store| store.workers.transact(&count).await);
         }
         Box::pin(async move {
-            let found = self
-                .workers
-                .read_one(SELECT_BODY, &[&trial.slot.as_str()])
-                .await?;
+            let found = self.workers.read_one(KEPT, &[&trial.slot.as_str()]).await?;
             let kept = kept(&self.secrets.sealer, &trial, found.as_ref())?;
             Ok(kept.map_or_else(Vec::new, |row| row.sums()))
         })

@@ -3,9 +3,7 @@
 use kassette_domain::id::{EndpointId, MerchantId, ResellerId};
 use kassette_domain::key::{Environment, KeyOwner};
 use kassette_domain::time::Time;
-use kassette_domain::webhook::{
-    DisabledBy, Endpoint, EndpointCreator, EndpointSecrets, EventFilter,
-};
+use kassette_domain::webhook::{Endpoint, EndpointCreator, EndpointSecrets, EventFilter};
 use kassette_engine::IVec;
 use serde::{Deserialize, Serialize};
 
@@ -36,7 +34,6 @@ struct More {
     reseller: Option<ResellerId>,
     created_by: EndpointCreator,
     off: Vec<(Time, Option<Time>)>,
-    disabled_by: Option<DisabledBy>,
 }
 
 /// The merchant and the reseller in the row of an owner.
@@ -53,12 +50,10 @@ fn read(sealer: &Sealer, key: &[u8], row: &[u8]) -> Result<(Endpoint, Vec<u8>), 
         reseller,
         created_by,
         off,
-        disabled_by,
     } = more.unwrap_or(More {
         reseller: None,
         created_by: EndpointCreator::System,
         off: Vec::new(),
-        disabled_by: None,
     });
     let owner = reseller.map_or(KeyOwner::Merchant(row.merchant), KeyOwner::Reseller);
     if parties(owner).0 != row.merchant {
@@ -74,7 +69,6 @@ fn read(sealer: &Sealer, key: &[u8], row: &[u8]) -> Result<(Endpoint, Vec<u8>), 
         created_at: row.created_at,
         created_by,
         off,
-        disabled_by,
     };
     Ok((endpoint, row.sealed))
 }
@@ -101,7 +95,6 @@ pub(crate) fn encode(
         reseller,
         created_by: endpoint.created_by,
         off: endpoint.off.clone(),
-        disabled_by: endpoint.disabled_by.clone(),
     };
     let row = records::encode(sealer, &key, &(row, more))?;
     Ok((key, row))

@@ -62,7 +62,7 @@ fn pack_some(batch: &RoutingBatch, some: Range<usize>, packed: &mut Vec<PackedBa
         tracing::warn!(
             plugin.slot = %batch.slot(),
             bytes = bytes.len(),
-            "an entry of the routing log is not stored: it has more than {MOST} bytes"
+            "an entry of the routing log is not kept: it is over {MOST} bytes"
         );
     } else {
         let middle = some.start + some.len() / 2;

@@ -8,9 +8,9 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use chacha20poly1305::aead::{Aead as _, Payload};
 use chacha20poly1305::{KeyInit as _, XChaCha20Poly1305, XNonce};
 use hmac::{Hmac, Mac as _};
-use kassette_domain::extras::{Notes, NotesSummary};
+use kassette_domain::extras::{Notes, NotesKept};
 use kassette_domain::id::MerchantId;
-use kassette_domain::key::{Environment, TokenHash};
+use kassette_domain::key::TokenHash;
 use kassette_domain::lifecycle::PaymentAggregate;
 use kassette_domain::money::Money;
 use kassette_domain::order::Email;
@@ -230,9 +230,8 @@ impl Sealer {
 
 /// Fills a buffer with random bytes from the operating system.
 pub(crate) fn fill(buffer: &mut [u8]) -> Result<(), Fault> {
-    getrandom::fill(buffer).map_err(|error| {
-        Fault::Unavailable(format!("the system returned no random bytes: {error}"))
-    })
+    getrandom::fill(buffer)
+        .map_err(|error| Fault::Unavailable(format!("the system has no randomness: {error}")))
 }
 
 /// Returns a random id of 16 bytes.
@@ -301,33 +300,22 @@ impl Marker {
         fingerprint(self.hash(b"order\0", order.as_bytes()))
     }
 
-    /// Fingerprint of an amount with its currency in an environment.
-    pub(crate) fn amount(&self, environment: Environment, due: Money) -> Fingerprint {
-        fingerprint(self.hash_in(environment, b"amount\0", due.to_string().as_bytes()))
+    /// Fingerprint of an amount with its currency.
+    pub(crate) fn amount(&self, due: Money) -> Fingerprint {
+        fingerprint(self.hash(b"amount\0", due.to_string().as_bytes()))
     }
 
     /// Mark of a search key. `None` for `client_ref`, which has a separate index.
     pub(crate) fn search(&self, key: &SearchKey) -> Option<SearchMark> {
         let hash = match key {
-            SearchKey::Email(environment, email) => {
-                self.hash_in(*environment, b"mailbox\0", email.mailbox().as_bytes())
-            }
-            SearchKey::LastFour(environment, digits) => {
-                self.hash_in(*environment, b"last four\0", digits.as_bytes())
-            }
-            SearchKey::Amount(environment, due) => {
-                self.hash_in(*environment, b"amount\0", due.to_string().as_bytes())
-            }
+            SearchKey::Email(email) => self.hash(b"mailbox\0", email.mailbox().as_bytes()),
+            SearchKey::LastFour(digits) => self.hash(b"last four\0", digits.as_bytes()),
             SearchKey::Dispute(id) => self.hash(b"dispute\0", id.as_bytes()),
+            SearchKey::Amount(due) => self.hash(b"amount\0", due.to_string().as_bytes()),
             SearchKey::ClientRef(_) => return None,
         };
         let [a, b, c, d, e, f, g, h, ..] = hash;
         Some([a, b, c, d, e, f, g, h])
-    }
-
-    fn hash_in(&self, environment: Environment, of: &[u8], text: &[u8]) -> [u8; 32] {
-        let environment = environment.as_str().as_bytes();
-        self.hash(of, &[environment, b"\0", text].concat())
     }
 
     fn hash(&self, of: &[u8], text: &[u8]) -> [u8; 32] {
@@ -351,11 +339,11 @@ impl Secrets {
     }
 
     /// Hashes of notes for the payment's record. `None` if the notes are empty.
-    pub(crate) fn notes_summary(&self, notes: &Notes) -> Option<NotesSummary> {
+    pub(crate) fn notes_kept(&self, notes: &Notes) -> Option<NotesKept> {
         let metadata = || postcard::to_stdvec(&notes.metadata).unwrap_or_default();
         let is_there = !notes.metadata.is_empty();
         let description = notes.description.as_ref();
-        (!notes.is_empty()).then(|| NotesSummary {
+        (!notes.is_empty()).then(|| NotesKept {
             metadata_mark: is_there.then(|| self.marker.note(b"metadata\0", &metadata())),
             description_mark: description
                 .map(|text| self.marker.note(b"description\0", text.as_str().as_bytes())),
@@ -369,21 +357,19 @@ impl Secrets {
             self.marker.reference(payment.merchant, &payment.origin),
             fingerprint(TokenHash::hash(payment.token.expose()).0),
             self.marker.order(payment.order_id.as_str()),
-            self.marker.amount(payment.environment, payment.due),
+            self.marker.amount(payment.due),
         ]
     }
 
     /// Search marks of a payment with its attempts. Erasing personal data removes all but those of disputes.
     /// Amounts are not among them: the embedded store finds them through its payment index.
     pub(crate) fn search_marks(&self, aggregate: &PaymentAggregate) -> BTreeSet<SearchMark> {
-        let environment = aggregate.payment.environment;
-        let email = aggregate.payment.email.clone();
-        let email = email.map(|email| SearchKey::Email(environment, email));
+        let email = aggregate.payment.email.clone().map(SearchKey::Email);
         let of_attempts = aggregate.attempts.iter().flat_map(|attempt| {
             let digits = attempt.particulars.last_four();
             let disputes = attempt.funds.disputes.iter();
             let disputes = disputes.map(|each| SearchKey::Dispute(each.dispute.id.clone()));
-            let digits = digits.map(|digits| SearchKey::LastFour(environment, digits.to_owned()));
+            let digits = digits.map(|digits| SearchKey::LastFour(digits.to_owned()));
             digits.into_iter().chain(disputes)
         });
         let keys = email.into_iter().chain(of_attempts);
@@ -443,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_sealed_twice_is_different() {
+    fn a_value_sealed_twice_looks_different() {
         let sealer = Sealer::new(&MasterKey::from_bytes([1; 32]));
         assert_ne!(
             sealer.seal(b"row", &1_u8).unwrap(),

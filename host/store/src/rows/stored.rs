@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use kassette_domain::attempt::{Attempt, AuthorizationWatch, Claim, ProviderFacts, Queries, Stage};
 use kassette_domain::event::{Event, EventSubject, EventType};
-use kassette_domain::extras::{Locale, NotesSummary};
+use kassette_domain::extras::{Locale, NotesKept};
 use kassette_domain::funds::Funds;
 use kassette_domain::id::{AccountId, AttemptId, Digest, EventId, MerchantId, PaymentId, Slot};
 use kassette_domain::key::Environment;
@@ -92,7 +92,7 @@ struct Written<'a> {
     return_url: Option<Cow<'a, ReturnUrl>>,
     locale: Option<Cow<'a, Locale>>,
     is_lifetime_asked: bool,
-    notes: Option<NotesSummary>,
+    notes: Option<NotesKept>,
     status: Status,
     settlement: Settlement,
     settlement_held: bool,
@@ -287,10 +287,10 @@ struct AttemptRow<'a> {
     queries: Cow<'a, Queries>,
     claim: Cow<'a, Claim>,
     references: Cow<'a, [String]>,
-    provider_facts: Option<Cow<'a, ProviderFacts>>,
+    vendor: Option<Cow<'a, ProviderFacts>>,
     particulars: Cow<'a, Particulars>,
     authorization: AuthorizationWatch,
-    noted_reports: Cow<'a, [(Via, ProviderStatus)]>,
+    heard: Cow<'a, [(Via, ProviderStatus)]>,
     opened_at: Time,
     expires_at: Time,
     detail: Cow<'a, str>,
@@ -333,10 +333,10 @@ pub(crate) fn encode_attempt(
         queries: Cow::Borrowed(&attempt.queries),
         claim: Cow::Borrowed(&attempt.claim),
         references: Cow::Borrowed(&attempt.references),
-        provider_facts: attempt.provider_facts.as_ref().map(Cow::Borrowed),
+        vendor: attempt.vendor.as_ref().map(Cow::Borrowed),
         particulars: Cow::Borrowed(&attempt.particulars),
         authorization: attempt.authorization,
-        noted_reports: Cow::Borrowed(&attempt.noted_reports),
+        heard: Cow::Borrowed(&attempt.heard),
         opened_at: attempt.opened_at,
         expires_at: attempt.expires_at,
         detail: Cow::Borrowed(&attempt.detail),
@@ -387,11 +387,11 @@ pub(crate) fn open_attempt(sealer: &Sealer, key: &[u8], row: &[u8]) -> Result<At
         answers: secrets.answers.into_owned(),
         payer: secrets.payer.into_owned(),
         returned: secrets.returned.map(Cow::into_owned),
-        provider_facts: row.provider_facts.map(Cow::into_owned),
+        vendor: row.vendor.map(Cow::into_owned),
         funds: secrets.funds.into_owned(),
         particulars: row.particulars.into_owned(),
         authorization: row.authorization,
-        noted_reports: row.noted_reports.into_owned(),
+        heard: row.heard.into_owned(),
         opened_at: row.opened_at,
         expires_at: row.expires_at,
         detail: row.detail.into_owned(),

@@ -54,7 +54,7 @@ impl Wants {
     }
 
     /// Comparable form: rows that want all events are equal, regardless of their other bits.
-    pub(crate) const fn comparable(self) -> [u8; 4] {
+    pub(crate) const fn told(self) -> [u8; 4] {
         let bits = match self.0 {
             bits if bits & Self::ALL != 0 => Self::ALL,
             bits => bits,

@@ -70,7 +70,7 @@ struct PageBuilder<A: PageSource, T> {
 
 impl<A: PageSource, T> PageBuilder<A, T> {
     /// Continues until the page is complete or the slice has reached its limit.
-    fn fill_page(
+    fn go_on(
         &mut self,
         view: &View<'_>,
         look: &mut impl FnMut(&View<'_>, &A::Item) -> Result<Examined<T>, Fault>,
@@ -126,7 +126,7 @@ impl SledStore {
             items: Vec::new(),
             rows: 0,
         };
-        self.read_aside(move |view| making.fill_page(view, &mut look))
+        self.read_aside(move |view| making.go_on(view, &mut look))
     }
 
     /// Returns one page of a list: the rows under `prefix` whose keys are `tail` bytes longer. `take`

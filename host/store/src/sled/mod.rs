@@ -12,7 +12,6 @@
 //! | `nonces`, `audit` | nonces of signed requests; the audit log |
 //! | `routing_log` | routing decisions for replay |
 //! | `trials` | counts of versions on trial |
-//! | `figures` | figures of payments by period |
 //! | `retention`, `upkeep`, `cluster` | deletion of expired data; `Upkeep`; `Cluster` |
 //! | `mark` | the mark of a moved store, which must not be served |
 //! | `store`, `open`, `start` | the store on its engine; its folder and key; starting |
@@ -24,7 +23,6 @@
 mod audit;
 mod cluster;
 mod connect;
-mod figures;
 mod lists;
 pub mod maintenance;
 pub(crate) mod mark;

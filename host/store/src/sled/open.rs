@@ -28,10 +28,7 @@ pub struct OpenOptions {
 impl OpenOptions {
     /// Creates the folder if it does not exist, and locks it.
     pub(crate) fn take_folder(&self) -> Result<Folder, OpenError> {
-        Ok(Folder::create_and_lock(
-            self.path.clone(),
-            self.cache_bytes,
-        )?)
+        Ok(Folder::take(self.path.clone(), self.cache_bytes)?)
     }
 }
 
@@ -43,7 +40,7 @@ pub enum OpenError {
     Engine(#[from] kassette_engine::OpenError),
     /// The store was made under another master key.
     #[error(
-        "{} uses another master key: set the key with which it was created", .path.display()
+        "{} was sealed under another master key: set the key that it was made with", .path.display()
     )]
     WrongMasterKey {
         /// The folder.

@@ -25,7 +25,7 @@ use crate::sled::{connect, nonces, routing_log};
 use crate::{Fault, Forgotten, Retention};
 
 /// Number of payments per rule and operation.
-const PAYMENTS_PER_RULE: u16 = 32;
+const LOOKS: u16 = 32;
 
 /// Deletes some expired data.
 pub(crate) struct Forget {
@@ -45,7 +45,7 @@ impl Operation<Memory> for Forget {
         if let Some(next) = nonces::sweep(rows, self.now)? {
             forgotten.next_at(next);
         }
-        self.examine_postponed(rows, &mut forgotten)?;
+        self.laggards(rows, &mut forgotten)?;
         let mut reached: AllReached = rows.load(schema::RETENTION)?.unwrap_or_default();
         let before = reached;
         for (rule, reached) in Rule::ALL.into_iter().zip(&mut reached) {
@@ -63,18 +63,14 @@ impl Operation<Memory> for Forget {
 
 impl Forget {
     /// Examines payments that had not ended at their turn.
-    fn examine_postponed(
-        &self,
-        rows: &mut Rows<'_>,
-        forgotten: &mut Forgotten,
-    ) -> Result<(), Fault> {
-        let rest = rows.walk(Span::prefix(schema::POSTPONED), |rows, key, _| {
-            let at = schema::leading_time(key, schema::POSTPONED).unwrap_or_default();
+    fn laggards(&self, rows: &mut Rows<'_>, forgotten: &mut Forgotten) -> Result<(), Fault> {
+        let rest = rows.walk(Span::prefix(schema::LAGGARDS), |rows, key, _| {
+            let at = schema::leading_time(key, schema::LAGGARDS).unwrap_or_default();
             if self.now < at {
                 forgotten.next_at(at);
                 return Ok(ControlFlow::Break(()));
             }
-            if let Some((tag, payment)) = schema::postponed_about(key)
+            if let Some((tag, payment)) = schema::laggard_about(key)
                 && let Some(rule) = Rule::of_tag(tag)
                 && rule.keeps(&self.retention).is_some()
             {
@@ -98,7 +94,7 @@ impl Forget {
         reached: &mut Reached,
         forgotten: &mut Forgotten,
     ) -> Result<(), Fault> {
-        for payment in payment_index_rows::at_positions(rows, reached.next, PAYMENTS_PER_RULE)? {
+        for payment in payment_index_rows::at_positions(rows, reached.next, LOOKS)? {
             if rows.is_enough() {
                 break;
             }
@@ -144,10 +140,7 @@ impl Forget {
             loaded.aggregate.payment.status.is_final() && loaded.aggregate.due_at().is_none();
         if !is_over {
             let again = self.now.after(AGAIN);
-            rows.put(
-                schema::postponed(again, rule.tag(), payment),
-                IVec::default(),
-            );
+            rows.put(schema::laggard(again, rule.tag(), payment), IVec::default());
             forgotten.next_at(again);
             return Ok(());
         }

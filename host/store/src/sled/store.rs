@@ -245,7 +245,9 @@ impl StoreHealth for SledStore {
     fn failed(&self) -> Pin<Box<dyn Future<Output = String> + Send + '_>> {
         Box::pin(async {
             let why = self.engine.failed().await;
-            format!("the disk lost data that it had stored: {why}; repair the disk and start again")
+            format!(
+                "its disk did not give back what it had taken: {why}; repair the disk and start again"
+            )
         })
     }
 }

@@ -11,27 +11,27 @@ use crate::{NodeInfo, NodeShare, Task};
 /// Longer than the interval at which a node announces itself.
 const LONG: Duration = Duration::from_secs(30);
 
-pub async fn a_node_alone_reports_itself_and_has_all_there_is(harness: &dyn Harness) {
+pub async fn a_node_alone_tells_of_itself_and_has_all_there_is(harness: &dyn Harness) {
     let store = harness.open().await;
-    let node_info = NodeInfo {
+    let told = NodeInfo {
         version: "1.2.3".into(),
         started_at: NOW,
         draining: true,
         ..NodeInfo::default()
     };
-    store.announce(node_info.clone());
-    let is_reported = async {
+    store.announce(told.clone());
+    let is_told = async {
         loop {
             let nodes = store.nodes().await.unwrap();
             assert_eq!(nodes.len(), 1);
             assert!(nodes[0].is_self);
-            if nodes[0].info == node_info && nodes[0].lag == 0 {
+            if nodes[0].info == told && nodes[0].lag == 0 {
                 return;
             }
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(LONG, is_reported).await.unwrap();
+    tokio::time::timeout(LONG, is_told).await.unwrap();
     assert_eq!((store.live_nodes(), store.share()), (1, NodeShare::WHOLE));
     store.demanded();
     assert_eq!(store.share().share_of(10), 10);

@@ -207,7 +207,7 @@ pub async fn connecting_again_takes_the_place_of_the_exchange_before(harness: &d
     assert!(before.contains(&key.id.to_string()) && before.contains(&endpoint.to_string()));
 }
 
-pub async fn connecting_again_reports_what_was_cancelled_and_who_has_to_end_the_rest(
+pub async fn connecting_again_tells_what_was_cancelled_and_who_has_to_end_the_rest(
     harness: &dyn Harness,
 ) {
     let store = harness.open().await;

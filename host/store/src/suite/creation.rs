@@ -45,7 +45,7 @@ pub async fn the_same_request_at_once_makes_one_payment(harness: &dyn Harness) {
     assert_eq!(page(listed).items, made);
 }
 
-pub async fn differing_requests_with_one_reference_are_distinguished(harness: &dyn Harness) {
+pub async fn differing_requests_with_one_reference_are_told_apart(harness: &dyn Harness) {
     let store = harness.open().await;
     let mut callers = Vec::new();
     for caller in 0..CALLERS {

@@ -13,8 +13,7 @@ use kassette_domain::lifecycle::{Act, Step};
 use kassette_domain::provider::ProviderStatus;
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{
-    Delivery, DeliveryAttempt, DeliveryStatus, DisabledBy, Endpoint, EventFilter, MAX_RESPONSE,
-    Tried,
+    Delivery, DeliveryAttempt, DeliveryStatus, Endpoint, EventFilter, MAX_RESPONSE, Tried,
 };
 
 use super::Harness;
@@ -138,38 +137,37 @@ pub async fn an_event_goes_to_each_endpoint_that_wants_it_then(harness: &dyn Har
         listen(&store, endpoint.clone()).await;
     }
     pay(&store, "a").await;
-    let report = report("provider-a", ProviderStatus::Completed);
+    let report = report("vendor-a", ProviderStatus::Completed);
     done(
         &store,
         payment_of("a"),
-        report_step("attempt of a", report),
+        news("attempt of a", report),
         later(1),
     )
     .await;
-    let arrived = to(&store, all.id).await;
+    let told = to(&store, all.id).await;
     let expected = [EventType::PaymentCompleted, EventType::PaymentPending];
-    assert_eq!(kinds(&arrived), expected);
+    assert_eq!(kinds(&told), expected);
     assert!(
-        arrived
-            .iter()
+        told.iter()
             .all(|each| each.status == DeliveryStatus::Pending
                 && each.payment == PaymentId::from_bytes(id_of("a")))
     );
-    assert_eq!(arrived[0].created_at, later(1));
-    assert_eq!(arrived[0].next_attempt_at, Some(later(1)));
+    assert_eq!(told[0].created_at, later(1));
+    assert_eq!(told[0].next_attempt_at, Some(later(1)));
     let only = to(&store, one.id).await;
     assert_eq!(kinds(&only), [EventType::PaymentCompleted]);
     for silent in [&elsewhere, &others, &off] {
         assert_eq!(to(&store, silent.id).await, []);
     }
     // One event has one id and one body for all endpoints.
-    assert_eq!(only[0].event, arrived[0].event);
+    assert_eq!(only[0].event, told[0].event);
     let (due, _) = claim(&store, all.id, later(1)).await;
     let (same, _) = claim(&store, one.id, later(1)).await;
     assert_eq!(due[1].body, same[0].body);
-    let history = store.history(arrived[0].payment).await.unwrap().unwrap();
+    let history = store.history(told[0].payment).await.unwrap().unwrap();
     let event = history.events.last().unwrap();
-    assert_eq!(event.id, arrived[0].event);
+    assert_eq!(event.id, told[0].event);
     assert!(due[1].body.contains(&event.id.to_string()) && due[1].body.contains("order a"));
     // An endpoint that is enabled later gets only later events.
     let on = Endpoint {
@@ -193,12 +191,12 @@ async fn resell(store: &Arc<dyn Store>, name: &str, merchant: u64, environment: 
 
 /// Reports a status of its attempt.
 async fn says(store: &Arc<dyn Store>, name: &str, status: ProviderStatus) {
-    let (attempt, provider) = (format!("attempt of {name}"), format!("provider-{name}"));
-    let step = report_step(&attempt, report(&provider, status));
+    let (attempt, vendor) = (format!("attempt of {name}"), format!("vendor-{name}"));
+    let step = news(&attempt, report(&vendor, status));
     done(store, payment_of(name), step, NOW).await;
 }
 
-pub async fn a_reseller_learns_of_its_own_payments_alone(harness: &dyn Harness) {
+pub async fn a_reseller_hears_of_its_own_payments_alone(harness: &dyn Harness) {
     let store = harness.open().await;
     for _ in 0..2 {
         let merchant = shop(&store).await;
@@ -226,11 +224,11 @@ pub async fn a_reseller_learns_of_its_own_payments_alone(harness: &dyn Harness) 
     assert_eq!(to(&store, own.id).await, []);
     resell(&store, "first", 1, Environment::Test).await;
     resell(&store, "second", 2, Environment::Test).await;
-    let arrived = to(&store, own.id).await;
-    let payments: BTreeSet<_> = arrived.iter().map(|each| each.payment).collect();
+    let told = to(&store, own.id).await;
+    let payments: BTreeSet<_> = told.iter().map(|each| each.payment).collect();
     let resold = ["first", "second"].map(|name| PaymentId::from_bytes(id_of(name)));
     assert_eq!(payments, resold.into());
-    assert_eq!(kinds(&arrived), [EventType::PaymentPending; 2]);
+    assert_eq!(kinds(&told), [EventType::PaymentPending; 2]);
     for silent in [&picky, &live, &others] {
         assert_eq!(to(&store, silent.id).await, []);
     }
@@ -289,7 +287,7 @@ pub async fn events_show_metadata_until_it_is_erased(harness: &dyn Harness) {
     assert_eq!(sent(later(63)).await.1, serde_json::Value::Null);
 }
 
-pub async fn a_reseller_learns_nothing_while_it_may_not_work_for_the_merchant(
+pub async fn a_reseller_hears_nothing_while_it_may_not_work_for_the_merchant(
     harness: &dyn Harness,
 ) {
     let store = harness.open().await;
@@ -306,9 +304,9 @@ pub async fn a_reseller_learns_nothing_while_it_may_not_work_for_the_merchant(
     let merchants = listen(&store, endpoint("merchants", NOW)).await;
     resell(&store, "a", 1, Environment::Test).await;
     resell(&store, "b", 1, Environment::Live).await;
-    for arrived in [&test, &live] {
+    for told in [&test, &live] {
         assert_eq!(
-            kinds(&to(&store, arrived.id).await),
+            kinds(&to(&store, told.id).await),
             [EventType::PaymentPending]
         );
     }
@@ -318,10 +316,10 @@ pub async fn a_reseller_learns_nothing_while_it_may_not_work_for_the_merchant(
     for silent in [&test, &live] {
         assert_eq!(to(&store, silent.id).await.len(), 1);
     }
-    let arrived = to(&store, merchants.id).await;
+    let told = to(&store, merchants.id).await;
     let expected = [EventType::PaymentPending, EventType::PaymentProcessing];
     assert_eq!(
-        kinds(&arrived).into_iter().collect::<BTreeSet<_>>(),
+        kinds(&told).into_iter().collect::<BTreeSet<_>>(),
         expected.into()
     );
     // After it is authorized again, it gets later events. Live events also require the rollout.
@@ -332,10 +330,10 @@ pub async fn a_reseller_learns_nothing_while_it_may_not_work_for_the_merchant(
     assert_eq!(to(&store, live.id).await.len(), 1);
     roll_out(&store, true).await;
     says(&store, "b", ProviderStatus::Completed).await;
-    for arrived in [&test, &live] {
-        let arrived: BTreeSet<_> = kinds(&to(&store, arrived.id).await).into_iter().collect();
+    for told in [&test, &live] {
+        let told: BTreeSet<_> = kinds(&to(&store, told.id).await).into_iter().collect();
         let expected = [EventType::PaymentPending, EventType::PaymentCompleted];
-        assert_eq!(arrived, expected.into());
+        assert_eq!(told, expected.into());
     }
 }
 
@@ -349,34 +347,28 @@ pub async fn a_failed_attempt_goes_to_those_that_name_it_with_its_reason(harness
     };
     let naming = listen(&store, naming).await;
     pay(&store, "a").await;
-    let mut refused = report("provider-a", ProviderStatus::Declined);
+    let mut refused = report("vendor-a", ProviderStatus::Declined);
     refused.particulars.reason = Some("insufficient_funds".into());
-    done(
-        &store,
-        payment_of("a"),
-        report_step("attempt of a", refused),
-        NOW,
-    )
-    .await;
+    done(&store, payment_of("a"), news("attempt of a", refused), NOW).await;
     assert_eq!(
         kinds(&to(&store, all.id).await),
         [EventType::PaymentPending]
     );
-    let arrived = to(&store, naming.id).await;
-    assert_eq!(kinds(&arrived), [EventType::PaymentAttemptFailed]);
+    let told = to(&store, naming.id).await;
+    assert_eq!(kinds(&told), [EventType::PaymentAttemptFailed]);
     let (due, _) = claim(&store, naming.id, NOW).await;
     assert!(
         due[0]
             .body
             .contains(r#""decline_code":"insufficient_funds""#)
     );
-    let history = store.history(arrived[0].payment).await.unwrap().unwrap();
+    let history = store.history(told[0].payment).await.unwrap().unwrap();
     let event = history.events.last().unwrap();
     let decline = EventSubject::Decline(DeclineCode::InsufficientFunds);
     assert_eq!(event.subject.as_deref(), Some(&decline));
 }
 
-pub async fn a_payment_s_end_is_reported_however_often_its_provider_changes_its_mind(
+pub async fn a_payment_s_end_is_told_however_often_its_vendor_changes_its_mind(
     harness: &dyn Harness,
 ) {
     let store = harness.open().await;
@@ -388,7 +380,7 @@ pub async fn a_payment_s_end_is_reported_however_often_its_provider_changes_its_
     let end = listen(&store, end).await;
     pay(&store, "a").await;
     let says = async |status| {
-        let news = report_step("attempt of a", report("provider-a", status));
+        let news = news("attempt of a", report("vendor-a", status));
         done(&store, payment_of("a"), news, NOW).await
     };
     for _ in 0..520 {
@@ -396,8 +388,8 @@ pub async fn a_payment_s_end_is_reported_however_often_its_provider_changes_its_
         says(ProviderStatus::VerificationPending).await;
     }
     says(ProviderStatus::Completed).await;
-    let arrived = to(&store, end.id).await;
-    assert_eq!(kinds(&arrived), [EventType::PaymentCompleted]);
+    let told = to(&store, end.id).await;
+    assert_eq!(kinds(&told), [EventType::PaymentCompleted]);
 }
 
 pub async fn nothing_is_queued_where_nobody_wants_it(harness: &dyn Harness) {
@@ -438,7 +430,7 @@ pub async fn what_is_claimed_is_one_worker_s_until_its_lease_ends(harness: &dyn 
     );
     let (again, _) = claim(&store, endpoint.id, NOW.after(LEASE)).await;
     assert_eq!(again, due);
-    store.release_deliveries(vec![id]).await.unwrap();
+    store.give_back(vec![id]).await.unwrap();
     assert_eq!(claim(&store, endpoint.id, NOW).await.0, due);
 }
 
@@ -608,10 +600,7 @@ pub async fn a_410_switches_the_endpoint_off_with_the_record(harness: &dyn Harne
         .await;
     assert!(matches!(gone, Ok(TriedOutcome::Taken { .. })));
     let off = store.endpoint(endpoint.id).await.unwrap().unwrap();
-    assert_eq!(
-        (off.enabled, off.disabled_by),
-        (false, Some(DisabledBy::Gone))
-    );
+    assert!(!off.enabled);
     let claimed = store.claim(endpoint.id, later(5), LEASE, 9).await;
     assert_eq!(claimed, Ok(ClaimedDeliveries::Held));
     // Disabled already: no second audit line.
@@ -642,10 +631,10 @@ pub async fn what_was_made_while_an_endpoint_was_off_is_queued_once(harness: &dy
         .tried(id, failed(0, later(5)), Some(off), later(100))
         .await;
     assert!(matches!(gone, Ok(TriedOutcome::Taken { .. })));
-    let (arrived, _) = claim(&store, watcher.id, later(100)).await;
-    let arrived: serde_json::Value = serde_json::from_str(&arrived[0].body).unwrap();
-    assert_eq!(arrived["type"], "webhook.disabled");
-    assert_eq!(arrived["data"]["endpoint_id"], endpoint.id.to_string());
+    let (told, _) = claim(&store, watcher.id, later(100)).await;
+    let told: serde_json::Value = serde_json::from_str(&told[0].body).unwrap();
+    assert_eq!(told["type"], "webhook.disabled");
+    assert_eq!(told["data"]["endpoint_id"], endpoint.id.to_string());
 
     let off = store.endpoint(endpoint.id).await.unwrap().unwrap();
     assert_eq!(off.off, [(later(100), None)]);
@@ -658,7 +647,6 @@ pub async fn what_was_made_while_an_endpoint_was_off_is_queued_once(harness: &dy
     assert!(matches!(on.await, Ok(crate::EndpointReplaced::Done(_))));
     let on = store.endpoint(endpoint.id).await.unwrap().unwrap();
     assert_eq!(on.off, [(later(100), Some(later(200)))]);
-    assert_eq!(on.disabled_by, None);
     let asked = crate::EventsAsked {
         merchant: MerchantId(1),
         environment: Environment::Test,
@@ -708,7 +696,7 @@ pub async fn a_disabled_endpoint_holds_back_for_72_hours(harness: &dyn Harness) 
     // Enabled in time, it continues as before.
     turn(&off, &endpoint).await.unwrap();
     assert_eq!(claim(&store, endpoint.id, just_before).await.0.len(), 1);
-    store.release_deliveries(vec![id]).await.unwrap();
+    store.give_back(vec![id]).await.unwrap();
     turn(&endpoint, &off).await.unwrap();
     let swept = Swept {
         cancelled: 0,
@@ -938,8 +926,8 @@ pub async fn a_test_goes_to_its_endpoint_whatever_it_wants(harness: &dyn Harness
     let test = |id| store.queue_test(id, audited("endpoint.test"), NOW);
     let queued = test(deaf.id).await.unwrap().unwrap();
     assert_eq!(queued.kind, EventType::WebhookTest);
-    let arrived = log(&store, DeliveryFilter::default()).await;
-    assert_eq!(arrived, std::slice::from_ref(&queued));
+    let told = log(&store, DeliveryFilter::default()).await;
+    assert_eq!(told, std::slice::from_ref(&queued));
     let (due, _) = claim(&store, deaf.id, NOW).await;
     assert_eq!((due[0].id, due[0].event), (queued.id, queued.event));
     assert!(due[0].body.contains("webhook-test"));
@@ -1200,7 +1188,7 @@ pub async fn what_is_pending_is_listed_however_much_has_arrived_since(harness: &
     }
 }
 
-pub async fn whoever_delivers_learns_of_what_is_queued(harness: &dyn Harness) {
+pub async fn whoever_delivers_hears_of_what_is_queued(harness: &dyn Harness) {
     let store = harness.open().await;
     shop(&store).await;
     let listening = listen(&store, endpoint("a", NOW)).await;
@@ -1248,7 +1236,7 @@ pub async fn deliveries_survive_and_what_was_claimed_is_due_again(harness: &dyn 
     assert_eq!((backlog.pending, backlog.oldest.test), (1, Some(NOW)));
 }
 
-pub async fn waiting_endpoints_are_reported_in_pages(harness: &dyn Harness) {
+pub async fn waiting_endpoints_are_told_in_pages(harness: &dyn Harness) {
     let store = harness.open().await;
     shop(&store).await;
     let mut expected = Vec::new();
@@ -1263,19 +1251,19 @@ pub async fn waiting_endpoints_are_reported_in_pages(harness: &dyn Harness) {
         expected.push((endpoint.id, later(at)));
     }
     expected.sort_unstable();
-    let mut arrived = Vec::new();
+    let mut told = Vec::new();
     let mut after = None;
     loop {
         let page = store.waiting(after, 3).await.unwrap();
         let Some((last, _)) = page.last() else { break };
         after = Some(*last);
-        arrived.extend(page);
+        told.extend(page);
     }
-    arrived.sort_unstable();
-    assert_eq!(arrived, expected);
+    told.sort_unstable();
+    assert_eq!(told, expected);
 }
 
-pub async fn the_oldest_is_reported_however_many_wait(harness: &dyn Harness) {
+pub async fn the_oldest_is_told_however_many_wait(harness: &dyn Harness) {
     let store = harness.open().await;
     shop(&store).await;
     let mut endpoints = Vec::new();

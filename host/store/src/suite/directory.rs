@@ -8,8 +8,7 @@ use kassette_domain::brand::{Brand, Logo};
 use kassette_domain::id::{MerchantId, OperatorId};
 use kassette_domain::key::{Environment, KeyOwner, TokenHash};
 use kassette_domain::money::Margin;
-use kassette_domain::operator::OperatorChange;
-use kassette_domain::operator::{Operator, Role};
+use kassette_domain::operator::Operator;
 use kassette_domain::secret::Secret;
 use kassette_domain::webhook::{DeliveryAttempt, Endpoint, Tried};
 
@@ -140,48 +139,6 @@ pub async fn an_operators_name_is_free_once_the_operator_is_removed(harness: &dy
     assert!(create("second", "ann ö").await.is_some());
     let lines = page(store.audit_log(first(9)).await.unwrap()).items;
     assert_eq!(lines.len(), 4, "who is not made leaves no line");
-}
-
-pub async fn an_operators_sessions_and_role_change_only_as_the_rules_allow(harness: &dyn Harness) {
-    let store = harness.open().await;
-    let ann = operator("ann", NOW);
-    let made = store.create_operator(ann.clone(), audited("operator.create"), NOW);
-    made.await.unwrap().unwrap();
-    let change = async |change, line: Option<&str>| {
-        let line = line.map(audited);
-        store
-            .change_operator(ann.id, change, line, later(1))
-            .await
-            .unwrap()
-    };
-    let (session, question) = (TokenHash::hash("cookie"), TokenHash::hash("question"));
-    let signed_in = change(OperatorChange::SignIn { session }, None).await;
-    let signed_in = signed_in.unwrap();
-    assert!(signed_in.session(session, later(2)).is_some());
-    for read in [
-        store.operator(ann.hash).await.unwrap(),
-        store.operator_by_id(ann.id).await.unwrap(),
-    ] {
-        assert_eq!(read.as_ref(), Some(&signed_in));
-    }
-    let ask = OperatorChange::Ask { session, question };
-    assert!(change(ask, None).await.is_some());
-    let answers = [0; 4].map(|_| change(OperatorChange::Answer { session, question }, None));
-    let answered = futures_util::future::join_all(answers).await;
-    assert_eq!(answered.into_iter().flatten().count(), 1);
-    let role = OperatorChange::SetRole(Role::Viewer);
-    let changed = change(role, Some("operator.change")).await.unwrap();
-    assert_eq!(changed.role, Role::Viewer);
-    assert!(changed.session(session, later(2)).is_some());
-    let out = OperatorChange::SignOut { session };
-    assert!(change(out.clone(), Some("operator.change")).await.is_some());
-    assert_eq!(change(out, Some("operator.change")).await, None);
-    let lines = page(store.audit_log(first(9)).await.unwrap()).items;
-    assert_eq!(lines.len(), 3, "what was not done leaves no line");
-    let removed = store.remove_operator(ann.id, audited("operator.delete"), NOW);
-    removed.await.unwrap().unwrap();
-    assert_eq!(store.operator_by_id(ann.id).await, Ok(None));
-    assert_eq!(change(OperatorChange::SignIn { session }, None).await, None);
 }
 
 pub async fn lines_of_the_audit_log_keep_the_operators_id(harness: &dyn Harness) {

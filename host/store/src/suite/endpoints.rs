@@ -6,9 +6,7 @@ use kassette_domain::event::EventType;
 use kassette_domain::id::MerchantId;
 use kassette_domain::key::{Environment, KeyOwner};
 use kassette_domain::secret::Secret;
-use kassette_domain::webhook::{
-    DeliveryStatus, DisabledBy, Endpoint, EndpointSecrets, EventFilter,
-};
+use kassette_domain::webhook::{DeliveryStatus, Endpoint, EndpointSecrets, EventFilter};
 
 use super::Harness;
 use super::fixtures::*;
@@ -58,7 +56,6 @@ pub async fn an_endpoint_lives_from_creation_to_deletion(harness: &dyn Harness) 
     let changed = Endpoint {
         owner: first_one.owner,
         off: vec![(NOW, None)],
-        disabled_by: Some(DisabledBy::System),
         ..after.clone()
     };
     let replaced = replace(&first_one, &after).await;
@@ -187,7 +184,6 @@ pub async fn a_reseller_s_endpoints_are_apart_from_those_of_the_merchant_with_it
     let changed = store.replace_endpoint(own.clone(), after.clone(), line, NOW);
     let switched_off = Endpoint {
         off: vec![(NOW, None)],
-        disabled_by: Some(DisabledBy::System),
         ..after
     };
     assert_eq!(changed.await, Ok(EndpointReplaced::Done(switched_off)));
@@ -215,16 +211,16 @@ pub async fn creations_at_once_of_one_address_have_one_winner(harness: &dyn Harn
             created.await.unwrap()
         })
     });
-    let (mut won, mut notified) = (Vec::new(), Vec::new());
+    let (mut won, mut told) = (Vec::new(), Vec::new());
     for racer in racing.collect::<Vec<_>>() {
         match racer.await.unwrap() {
             EndpointCreated::Done(endpoint) => won.push(endpoint.id),
-            EndpointCreated::Taken(id) => notified.push(id),
+            EndpointCreated::Taken(id) => told.push(id),
             other => panic!("{other:?}"),
         }
     }
-    assert_eq!((won.len(), notified.len()), (1, 31));
-    assert!(notified.iter().all(|id| *id == won[0]));
+    assert_eq!((won.len(), told.len()), (1, 31));
+    assert!(told.iter().all(|id| *id == won[0]));
 }
 
 pub async fn an_owner_has_so_many_endpoints_in_each_environment(harness: &dyn Harness) {

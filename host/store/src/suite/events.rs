@@ -44,11 +44,11 @@ async fn kinds(store: &Arc<dyn Store>, asked: &EventsAsked, limit: usize) -> Vec
 /// A payment with one declined attempt that was paid with another.
 async fn paid(store: &Arc<dyn Store>) {
     pay(store, "a").await;
-    let declined = report("provider-a", ProviderStatus::Declined);
+    let declined = report("vendor-a", ProviderStatus::Declined);
     done(
         store,
         payment_of("a"),
-        report_step("attempt of a", declined),
+        news("attempt of a", declined),
         later(1),
     )
     .await;
@@ -62,18 +62,12 @@ async fn paid(store: &Arc<dyn Store>) {
     done(
         store,
         payment_of("a"),
-        started("again", "provider-b"),
+        started("again", "vendor-b"),
         later(2),
     )
     .await;
-    let taken = report("provider-b", ProviderStatus::Completed);
-    done(
-        store,
-        payment_of("a"),
-        report_step("again", taken),
-        later(3),
-    )
-    .await;
+    let taken = report("vendor-b", ProviderStatus::Completed);
+    done(store, payment_of("a"), news("again", taken), later(3)).await;
 }
 
 pub async fn events_are_listed_newest_first_whether_an_endpoint_wants_them_or_not(

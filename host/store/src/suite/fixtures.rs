@@ -12,7 +12,6 @@ use kassette_domain::conversation::{
     self, CallOutcome, Conversation, HttpAnswer, HttpRequest, ProviderCall,
 };
 use kassette_domain::extras::{Description, Extras, Metadata, Notes};
-use kassette_domain::figures::{AccountFigures, Figures, Outcomes};
 use kassette_domain::id::{
     AccountId, AttemptId, ConnectCodeId, Digest, EndpointId, KeyId, MerchantId, OperatorId,
     PaymentId, ResellerId, Slot,
@@ -43,7 +42,7 @@ use kassette_domain::webhook::{Endpoint, EndpointCreator, EndpointSecrets, Event
 
 use crate::{
     About, ConnectExchange, Created, EndpointCreated, Listed, NewMerchant, Page, Paging,
-    PeriodFigures, Reservation, Stepped, Store, Trial,
+    Reservation, Stepped, Store, Trial,
 };
 
 /// Start time of all tests.
@@ -197,12 +196,12 @@ pub fn report(reference: &str, status: ProviderStatus) -> Report {
         received: Minor(if paid { 4990 } else { 0 }),
         currency: "EUR".into(),
         returned: Minor(0),
-        detail: "as the provider says".into(),
+        detail: "as the vendor says".into(),
         particulars: Particulars::default(),
     }
 }
 
-pub fn report_step(name: &str, report: Report) -> Step {
+pub fn news(name: &str, report: Report) -> Step {
     Step::Report {
         attempt: attempt_id(name),
         report,
@@ -259,7 +258,6 @@ pub fn endpoint(name: &str, created_at: Time) -> Endpoint {
         created_at,
         created_by: EndpointCreator::Key(KeyId::from_bytes(id_of(name))),
         off: Vec::new(),
-        disabled_by: None,
     }
 }
 
@@ -333,8 +331,6 @@ pub fn operator(name: &str, created_at: Time) -> Operator {
         hash: TokenHash::hash(name),
         created_at,
         expires_at: None,
-        sessions: Vec::new(),
-        sign_in_link: None,
     }
 }
 
@@ -365,12 +361,12 @@ pub fn payment_of(name: &str) -> About {
     About::Payment(PaymentId::from_bytes(id_of(name)))
 }
 
-/// A payment with one attempt at `sandbox-test`, which the provider knows as `provider-<name>`.
+/// A payment with one attempt at `sandbox-test`, which the provider knows as `vendor-<name>`.
 pub async fn pay(store: &Arc<dyn Store>, name: &str) -> PaymentAggregate {
     create(store, name, NOW).await;
     let attempt = format!("attempt of {name}");
     done(store, payment_of(name), open(&attempt, "sandbox-test"), NOW).await;
-    let step = started(&attempt, &format!("provider-{name}"));
+    let step = started(&attempt, &format!("vendor-{name}"));
     done(store, payment_of(name), step, NOW).await.0
 }
 
@@ -461,19 +457,19 @@ pub fn routing_record(method: MethodId, number: u64) -> RoutingRecord {
 /// A recorded start at a provider's slot.
 pub fn conversation(slot: &str, number: u64) -> Conversation {
     let slot = Slot::parse(slot).unwrap();
-    let url = "https://api.provider.example/v1/payments".to_owned();
+    let url = "https://api.vendor.example/v1/payments".to_owned();
     let body = format!("{{\"number\":{number}}}").into_bytes();
     Conversation {
         digest: Digest::hash(b"module"),
         payment: Some(PaymentId::from_bytes(id_of(&number.to_string()))),
         account: provider::AccountFacts {
-            id: account("provider-live"),
+            id: account("vendor-live"),
             environment: Environment::Live,
             now: NOW.after(Duration::from_millis(number)),
-            callback_url: "https://pay.example/callbacks/provider-live".into(),
+            callback_url: "https://pay.example/callbacks/vendor-live".into(),
             settings: vec![("merchant".into(), "shop".into())],
         },
-        payer_hosts: vec!["pay.provider.example".into()],
+        payer_hosts: vec!["pay.vendor.example".into()],
         plain_loopback: false,
         call: ProviderCall::Start(AttemptFacts {
             id: attempt_id(&number.to_string()),
@@ -515,7 +511,7 @@ pub fn conversation(slot: &str, number: u64) -> Conversation {
         ],
         outcome: CallOutcome::Start(Ok(Started::Open(Open {
             reference: format!("pay_{number}"),
-            action: PayerAction::Redirect("https://pay.provider.example/1".into()),
+            action: PayerAction::Redirect("https://pay.vendor.example/1".into()),
             until: None,
         }))),
         slot,
@@ -534,32 +530,6 @@ pub fn trial(slot: &str, since: Time) -> Trial {
 /// Counts with a different value for each figure, multiplied by `times`.
 pub fn counts(times: u64) -> Counts {
     Counts::of_figures([1, 2, 3, 4, 5, 6, 7, 8, 9, 10].map(|figure| figure * times))
-}
-
-/// Figures of a period, multiplied by `times`.
-pub fn period(environment: Environment, begin: Time, times: i64) -> PeriodFigures {
-    let outcomes = Outcomes {
-        started: 2 * times,
-        paid: times,
-    };
-    let mut account = AccountFigures {
-        outcomes,
-        ..AccountFigures::default()
-    };
-    account.times.count(Duration::from_millis(200));
-    let figures = Figures {
-        created: 3 * times,
-        paid: times,
-        failed: times,
-        waiting: times.unsigned_abs(),
-        methods: [("ideal".to_owned(), outcomes)].into(),
-        accounts: [("sandbox-test".to_owned(), account)].into(),
-    };
-    PeriodFigures {
-        environment,
-        begin,
-        figures,
-    }
 }
 
 /// A nonce of reseller 1, in use for 601 seconds.

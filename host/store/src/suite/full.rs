@@ -8,7 +8,6 @@ use kassette_domain::key::{Environment, KeyOwner};
 use kassette_domain::method::MethodId;
 use kassette_domain::provider::ProviderStatus;
 use kassette_domain::signing::NONCE_LIFE;
-use kassette_domain::time::Time;
 use kassette_domain::webhook::{DeliveryAttempt, Tried};
 
 use crate::suite::fixtures::*;
@@ -27,14 +26,14 @@ pub async fn fill(store: &Arc<dyn Store>) {
         pay(store, name).await;
     }
     // Receiving more than due creates a work item.
-    let mut returned = report("provider-a", ProviderStatus::Overpaid);
+    let mut returned = report("vendor-a", ProviderStatus::Overpaid);
     returned.received.0 = 5490;
-    let paid = report_step("attempt of a", returned.clone());
+    let paid = news("attempt of a", returned.clone());
     done(store, payment_of("a"), paid, later(1)).await;
     store.advance_closed_until(NOW, true).await.unwrap();
     returned.returned.0 = 100;
     returned.particulars.references = vec!["statement-a".into()];
-    let step = report_step("attempt of a", returned);
+    let step = news("attempt of a", returned);
     done(store, payment_of("a"), step, later(2)).await;
     let refund = refunds::order("a", "a", Some(1000));
     let payment = PaymentId::from_bytes(id_of("a"));
@@ -95,13 +94,6 @@ pub async fn fill(store: &Arc<dyn Store>) {
         let counted = vec![(5, counts(1)), (25, counts(2))];
         let sums = store.count_trial(trial(slot, NOW), counted.clone()).await;
         assert_eq!(sums, Ok(counted));
-    }
-    for environment in [Environment::Live, Environment::Test] {
-        let added = vec![
-            period(environment, NOW, 1),
-            period(environment, later(300), 2),
-        ];
-        store.add_figures(added, Time::default()).await.unwrap();
     }
     // Some payments have ended and some have not when retention reaches them.
     let retention = Retention {

@@ -20,7 +20,6 @@ pub mod directory;
 pub mod due;
 pub mod endpoints;
 pub mod events;
-pub mod figures;
 pub mod fixtures;
 pub mod full;
 pub mod keys;
@@ -62,7 +61,7 @@ macro_rules! store_suite {
         $crate::store_suite!(@each $harness;
             creation {
                 the_same_request_at_once_makes_one_payment,
-                differing_requests_with_one_reference_are_distinguished,
+                differing_requests_with_one_reference_are_told_apart,
                 references_are_one_space_per_merchant_and_per_reseller,
                 a_replay_is_found_before_anything_is_written,
                 a_replay_shows_the_payment_as_it_stands,
@@ -85,10 +84,10 @@ macro_rules! store_suite {
             }
             pending_callbacks {
                 a_pending_report_is_applied_when_its_reference_is_known,
-                a_bare_pending_callback_makes_the_provider_be_asked,
+                a_bare_pending_callback_makes_the_vendor_be_asked,
                 a_pending_callback_lives_for_an_hour,
                 a_callback_about_a_known_reference_is_not_kept,
-                a_provider_cannot_fill_the_store_with_callbacks,
+                a_vendor_cannot_fill_the_store_with_callbacks,
             }
             due {
                 what_is_due_is_claimed_once_in_order_of_time,
@@ -114,12 +113,11 @@ macro_rules! store_suite {
                 payments_are_found_by_mailbox_amount_and_client_ref,
                 payments_are_found_by_last_four_digits_and_by_disputes,
                 ids_are_found_by_how_they_begin,
-                payments_are_read_together_with_their_attempts,
                 a_period_is_listed_from_since_until_before_until,
                 whatever_matches_is_found_however_much_does_not,
             }
             cluster {
-                a_node_alone_reports_itself_and_has_all_there_is,
+                a_node_alone_tells_of_itself_and_has_all_there_is,
             }
             work {
                 an_open_line_is_replaced_and_a_done_one_is_not,
@@ -134,7 +132,7 @@ macro_rules! store_suite {
                 a_reseller_refunds_only_its_payments_while_the_delegation_allows_it,
                 only_a_usable_key_of_the_merchant_orders,
                 a_refused_order_leaves_nothing,
-                a_refund_is_found_by_its_id_and_its_event_reports_it,
+                a_refund_is_found_by_its_id_and_its_event_tells_it,
                 a_refund_of_a_sum_keeps_the_id_that_was_reported,
                 a_refund_is_found_by_the_id_that_was_reported_before_its_order_answered,
                 an_order_needs_its_line_open_and_closes_it,
@@ -156,7 +154,6 @@ macro_rules! store_suite {
                 a_merchant_is_replaced_only_as_it_was_read,
                 an_operator_is_unknown_once_removed,
                 an_operators_name_is_free_once_the_operator_is_removed,
-                an_operators_sessions_and_role_change_only_as_the_rules_allow,
                 lines_of_the_audit_log_keep_the_operators_id,
                 account_switches_are_kept,
                 the_audit_log_is_an_unbroken_chain_at_any_concurrency,
@@ -181,18 +178,18 @@ macro_rules! store_suite {
                 exchanges_at_once_have_one_winner,
                 a_code_dies_by_time_and_by_wrong_proofs,
                 connecting_again_takes_the_place_of_the_exchange_before,
-                connecting_again_reports_what_was_cancelled_and_who_has_to_end_the_rest,
+                connecting_again_tells_what_was_cancelled_and_who_has_to_end_the_rest,
                 an_exchange_that_is_refused_leaves_nothing,
                 codes_are_listed_until_a_day_after_their_end,
                 an_exchange_does_not_make_a_second_endpoint_of_an_address,
             }
             deliveries {
                 an_event_goes_to_each_endpoint_that_wants_it_then,
-                a_reseller_learns_of_its_own_payments_alone,
+                a_reseller_hears_of_its_own_payments_alone,
                 events_show_metadata_until_it_is_erased,
-                a_reseller_learns_nothing_while_it_may_not_work_for_the_merchant,
+                a_reseller_hears_nothing_while_it_may_not_work_for_the_merchant,
                 a_failed_attempt_goes_to_those_that_name_it_with_its_reason,
-                a_payment_s_end_is_reported_however_often_its_provider_changes_its_mind,
+                a_payment_s_end_is_told_however_often_its_vendor_changes_its_mind,
                 nothing_is_queued_where_nobody_wants_it,
                 a_refused_step_queues_nothing,
                 what_is_claimed_is_one_worker_s_until_its_lease_ends,
@@ -211,10 +208,10 @@ macro_rules! store_suite {
                 what_waits_is_made_due_at_once_and_keeps_its_attempts,
                 deliveries_are_listed_newest_first,
                 what_is_pending_is_listed_however_much_has_arrived_since,
-                whoever_delivers_learns_of_what_is_queued,
+                whoever_delivers_hears_of_what_is_queued,
                 deliveries_survive_and_what_was_claimed_is_due_again,
-                waiting_endpoints_are_reported_in_pages,
-                the_oldest_is_reported_however_many_wait,
+                waiting_endpoints_are_told_in_pages,
+                the_oldest_is_told_however_many_wait,
                 what_is_over_is_pruned_with_its_event,
             }
             nonces {
@@ -227,7 +224,7 @@ macro_rules! store_suite {
             }
             retention {
                 what_is_over_is_forgotten_when_its_time_has_passed,
-                what_is_not_over_is_kept_and_checked_again,
+                what_is_not_over_is_kept_and_looked_at_again,
                 nothing_is_forgotten_where_it_is_kept_for_ever,
                 much_is_forgotten_in_small_groups,
                 pending_callbacks_go_without_any_traffic,
@@ -239,7 +236,7 @@ macro_rules! store_suite {
                 decisions_are_forgotten_by_age_and_no_others,
                 the_oldest_decisions_of_all_methods_go_where_the_log_is_too_large,
                 a_log_that_is_kept_for_ever_is_not_forgotten,
-                conversations_stand_in_the_log_next_to_decisions,
+                conversations_stand_in_the_log_beside_decisions,
             }
             trials {
                 what_is_counted_under_each_share_adds_up,
@@ -247,12 +244,6 @@ macro_rules! store_suite {
                 slots_are_counted_apart,
                 what_is_added_at_once_is_all_counted,
                 counts_are_kept_when_the_store_is_opened_again,
-            }
-            figures {
-                figures_of_a_period_add_up_and_others_stay_apart,
-                figures_added_at_once_are_all_counted,
-                expired_periods_are_removed,
-                figures_are_kept_when_the_store_is_opened_again,
             }
             resellers {
                 resellers_are_counted_from_one_and_not_rolled_out,

@@ -66,8 +66,7 @@ pub fn unknown(name: &str, amount: u64) -> (NewWork, Movement) {
             kind: WorkKind::Unknown,
             subject: String::new(),
         },
-        account: Some(account("sandbox-test")),
-        merchant: None,
+        account: account("sandbox-test"),
         amount: Minor(amount),
         currency: "EUR".into(),
         received: Minor(amount),
@@ -111,11 +110,11 @@ pub async fn a_step_books_its_movements_and_a_repeated_report_books_nothing(harn
     let store = harness.open().await;
     paid(&store, "a").await;
     for seconds in [5, 6] {
-        let report = report("provider-a", ProviderStatus::Completed);
+        let report = report("vendor-a", ProviderStatus::Completed);
         done(
             &store,
             payment_of("a"),
-            report_step("attempt of a", report),
+            news("attempt of a", report),
             later(seconds),
         )
         .await;

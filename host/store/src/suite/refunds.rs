@@ -52,16 +52,16 @@ pub fn refund_id(name: &str) -> RefundId {
     RefundId::from_bytes(id_of(name))
 }
 
-/// The provider's answer about the refund that it calls `provider-<name>`.
+/// The provider's answer about the refund that it calls `vendor-<name>`.
 pub fn answered(name: &str, state: RefundState) -> Step {
     Step::RefundAnswered {
         refund: refund_id(name),
         held: later(60),
         answer: RefundAnswer::Given(Given {
-            reference: format!("provider-{name}"),
+            reference: format!("vendor-{name}"),
             state,
             claim_url: Some("https://pay.example/claim".into()),
-            detail: "as the provider says".into(),
+            detail: "as the vendor says".into(),
             paid_out: None,
         }),
     }
@@ -79,12 +79,12 @@ pub fn claimed(name: &str, seconds: u64) -> Step {
 /// A completed payment.
 pub async fn paid(store: &Arc<dyn Store>, name: &str) -> PaymentAggregate {
     pay(store, name).await;
-    let step = report_step(&format!("attempt of {name}"), of_paid(name));
+    let step = news(&format!("attempt of {name}"), of_paid(name));
     done(store, payment_of(name), step, later(1)).await.0
 }
 
 fn of_paid(name: &str) -> Report {
-    report(&format!("provider-{name}"), ProviderStatus::Completed)
+    report(&format!("vendor-{name}"), ProviderStatus::Completed)
 }
 
 fn id_of_payment(name: &str) -> PaymentId {
@@ -218,8 +218,8 @@ pub async fn keys_of_refunds_are_one_space_per_merchant_and_environment(harness:
         let attempt = format!("attempt of {name}");
         for step in [
             open(&attempt, "sandbox-test"),
-            started(&attempt, &format!("provider-{name}")),
-            report_step(&attempt, of_paid(name)),
+            started(&attempt, &format!("vendor-{name}")),
+            news(&attempt, of_paid(name)),
         ] {
             done(&store, payment_of(name), step, later(1)).await;
         }
@@ -332,8 +332,8 @@ async fn resold_and_paid(store: &Arc<dyn Store>, name: &str) -> MerchantId {
     let attempt = format!("attempt of {name}");
     for step in [
         open(&attempt, "sandbox-test"),
-        started(&attempt, &format!("provider-{name}")),
-        report_step(&attempt, of_paid(name)),
+        started(&attempt, &format!("vendor-{name}")),
+        news(&attempt, of_paid(name)),
     ] {
         done(store, payment_of(name), step, later(1)).await;
     }
@@ -397,12 +397,12 @@ pub async fn a_refused_order_leaves_nothing(harness: &dyn Harness) {
     let about = About::Refund(refund_id("one"));
     assert_eq!(store.aggregate(about).await, Ok(None));
     // Its key can be used again.
-    let step = report_step("attempt of a", of_paid("a"));
+    let step = news("attempt of a", of_paid("a"));
     done(&store, payment_of("a"), step, later(1)).await;
     new(&store, "a", order("one", "a", Some(1))).await;
 }
 
-pub async fn a_refund_is_found_by_its_id_and_its_event_reports_it(harness: &dyn Harness) {
+pub async fn a_refund_is_found_by_its_id_and_its_event_tells_it(harness: &dyn Harness) {
     let store = harness.open().await;
     paid(&store, "a").await;
     new(&store, "a", order("one", "a", Some(1000))).await;
@@ -422,7 +422,7 @@ pub async fn a_refund_is_found_by_its_id_and_its_event_reports_it(harness: &dyn 
         (Some("https://pay.example/claim"), Some("it broke"))
     );
     let history = store.history(id_of_payment("a")).await.unwrap().unwrap();
-    let event_kinds: Vec<_> = history
+    let told: Vec<_> = history
         .events
         .iter()
         .filter(|event| event.kind == EventType::PaymentRefunded)
@@ -431,7 +431,7 @@ pub async fn a_refund_is_found_by_its_id_and_its_event_reports_it(harness: &dyn 
             _ => None,
         })
         .collect();
-    assert_eq!(event_kinds, [(refund_id("one"), Minor(1000))]);
+    assert_eq!(told, [(refund_id("one"), Minor(1000))]);
 }
 
 pub async fn a_refund_of_a_sum_keeps_the_id_that_was_reported(harness: &dyn Harness) {
@@ -439,7 +439,7 @@ pub async fn a_refund_of_a_sum_keeps_the_id_that_was_reported(harness: &dyn Harn
     paid(&store, "a").await;
     let mut sum = of_paid("a");
     sum.returned = Minor(300);
-    let step = report_step("attempt of a", sum.clone());
+    let step = news("attempt of a", sum.clone());
     let (aggregate, _) = done(&store, payment_of("a"), step, later(2)).await;
     let of_sum = aggregate.refunds()[0].1.id;
     let found = store.aggregate(About::Refund(of_sum)).await;
@@ -454,7 +454,7 @@ pub async fn a_refund_of_a_sum_keeps_the_id_that_was_reported(harness: &dyn Harn
             at: None,
         });
     }
-    let step = report_step("attempt of a", sum);
+    let step = news("attempt of a", sum);
     let (aggregate, _) = done(&store, payment_of("a"), step, later(3)).await;
     // It was reported under this id.
     assert!(aggregate.refund(of_sum).is_some());
@@ -473,14 +473,14 @@ pub async fn a_refund_is_found_by_the_id_that_was_reported_before_its_order_answ
     done(&store, payment_of("a"), claimed("one", 60), later(3)).await;
     let mut notice = of_paid("a");
     notice.particulars.refunds.push(ProviderRefund {
-        id: "provider-one".into(),
+        id: "vendor-one".into(),
         order: None,
         amount: Minor(1000),
         state: RefundState::Succeeded,
         paid_out: None,
         at: None,
     });
-    let step = report_step("attempt of a", notice);
+    let step = news("attempt of a", notice);
     let (aggregate, _) = done(&store, payment_of("a"), step, later(4)).await;
     let mut refunds = aggregate.refunds().into_iter();
     let reported = refunds.find(|(_, refund)| refund.id != refund_id("one"));
@@ -505,7 +505,7 @@ pub async fn an_order_needs_its_line_open_and_closes_it(harness: &dyn Harness) {
     let mut over = of_paid("a");
     over.status = ProviderStatus::Overpaid;
     over.received = Minor(PAID + 500);
-    let step = report_step("attempt of a", over);
+    let step = news("attempt of a", over);
     done(&store, payment_of("a"), step, later(1)).await;
     let line = lines(&store).await.remove(0);
     assert_eq!(line.key.kind, WorkKind::Excess);

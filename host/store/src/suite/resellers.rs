@@ -484,14 +484,14 @@ pub async fn an_operators_word_is_audited_with_what_was_before(harness: &dyn Har
     let shown = |status: &str, refunds: bool| {
         Some(format!("{{\"status\":\"{status}\",\"refunds\":{refunds}}}"))
     };
-    let states = |at: usize| (lines[at].before.clone(), lines[at].after.clone());
-    assert_eq!(states(4), (None, shown("authorized", false)));
+    let told = |at: usize| (lines[at].before.clone(), lines[at].after.clone());
+    assert_eq!(told(4), (None, shown("authorized", false)));
     assert_eq!(
-        states(3),
+        told(3),
         (shown("authorized", false), shown("authorized", true))
     );
     assert_eq!(
-        states(1),
+        told(1),
         (shown("authorized", true), shown("revoked", false))
     );
 }
@@ -648,21 +648,15 @@ pub async fn after_a_revocation_open_attempts_run_on_and_none_starts(harness: &d
     done(
         &store,
         payment_of("running"),
-        started(attempt, "provider-1"),
+        started(attempt, "vendor-1"),
         NOW,
     )
     .await;
     let paid = report(
-        "provider-1",
+        "vendor-1",
         kassette_domain::provider::ProviderStatus::Completed,
     );
-    let (aggregate, _) = done(
-        &store,
-        payment_of("running"),
-        report_step(attempt, paid),
-        NOW,
-    )
-    .await;
+    let (aggregate, _) = done(&store, payment_of("running"), news(attempt, paid), NOW).await;
     assert_eq!(aggregate.payment.status, Status::Completed);
     // A reseller that is authorized again can start again.
     delegate(&store, 1, true, NOW).await;

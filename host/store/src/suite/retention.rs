@@ -9,7 +9,7 @@ use kassette_domain::time::Time;
 
 use super::Harness;
 use super::fixtures::*;
-use crate::{CallbackStored, Created, Forgotten, History, Retention, Store};
+use crate::{Created, Forgotten, History, KeptCallback, Retention, Store};
 
 const DAY: u64 = 24 * 3600;
 const KEEPS: Duration = Duration::from_secs(10 * DAY);
@@ -45,8 +45,8 @@ async fn forget(
 
 async fn paid(store: &Arc<dyn Store>, name: &str) {
     pay(store, name).await;
-    let paid = report(&format!("provider-{name}"), ProviderStatus::Completed);
-    let step = report_step(&format!("attempt of {name}"), paid);
+    let paid = report(&format!("vendor-{name}"), ProviderStatus::Completed);
+    let step = news(&format!("attempt of {name}"), paid);
     done(store, payment_of(name), step, later(1)).await;
 }
 
@@ -78,7 +78,7 @@ pub async fn what_is_over_is_forgotten_when_its_time_has_passed(harness: &dyn Ha
     assert_eq!(forget(&store, EVERYTHING, end).await, (0, 0, None));
 }
 
-pub async fn what_is_not_over_is_kept_and_checked_again(harness: &dyn Harness) {
+pub async fn what_is_not_over_is_kept_and_looked_at_again(harness: &dyn Harness) {
     let store = harness.open().await;
     pay(&store, "a").await;
     paid(&store, "b").await;
@@ -88,9 +88,9 @@ pub async fn what_is_not_over_is_kept_and_checked_again(harness: &dyn Harness) {
     let again = end.after(Duration::from_secs(DAY));
     assert_eq!(next, Some(again));
     assert_eq!(history(&store, "a").await.decisions.len(), 1);
-    let step = report_step(
+    let step = news(
         "attempt of a",
-        report("provider-a", ProviderStatus::Completed),
+        report("vendor-a", ProviderStatus::Completed),
     );
     done(&store, payment_of("a"), step, end).await;
     assert_eq!(forget(&store, EVERYTHING, end).await.0, 0);
@@ -135,7 +135,7 @@ pub async fn much_is_forgotten_in_small_groups(harness: &dyn Harness) {
 pub async fn pending_callbacks_go_without_any_traffic(harness: &dyn Harness) {
     let store = harness.open().await;
     let keep = |at| store.keep_callback(account("sandbox-test"), "unknown".into(), None, at);
-    assert_eq!(keep(NOW).await, Ok(CallbackStored::Stored));
+    assert_eq!(keep(NOW).await, Ok(KeptCallback::Kept));
     store
         .forget(Retention::default(), later(3601))
         .await

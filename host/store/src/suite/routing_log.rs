@@ -252,7 +252,7 @@ pub async fn a_log_that_is_kept_for_ever_is_not_forgotten(harness: &dyn Harness)
     assert!(calls > 1, "in one go");
 }
 
-pub async fn conversations_stand_in_the_log_next_to_decisions(harness: &dyn Harness) {
+pub async fn conversations_stand_in_the_log_beside_decisions(harness: &dyn Harness) {
     let slots = ["provider.ideal", "provider.stripe"];
     let numbered = |slot, numbers: std::ops::Range<u64>| -> Vec<Conversation> {
         numbers.map(|number| conversation(slot, number)).collect()

@@ -70,11 +70,11 @@ async fn attempt(store: &Arc<dyn Store>, of: &str, name: &str, at: &str, referen
 
 pub async fn payments_are_found_by_attempt_account_and_reference(harness: &dyn Harness) {
     let store = harness.open().await;
-    start(&store, "a", NOW, "one-test", "provider-a").await;
+    start(&store, "a", NOW, "one-test", "vendor-a").await;
     // Accounts and references that are prefixes of others.
-    start(&store, "b", later(1), "one-test-2", "provider-a").await;
-    start(&store, "c", later(2), "one", "provider-ab").await;
-    start(&store, "d", later(3), "one-test", "provider-").await;
+    start(&store, "b", later(1), "one-test-2", "vendor-a").await;
+    start(&store, "c", later(2), "one", "vendor-ab").await;
+    start(&store, "d", later(3), "one-test", "vendor-").await;
     create(&store, "e", later(4)).await;
 
     assert_eq!(found(&store, by_account("one-test"), 1).await, ["d", "a"]);
@@ -87,26 +87,26 @@ pub async fn payments_are_found_by_attempt_account_and_reference(harness: &dyn H
     assert_eq!(found(&store, by_attempt(unknown), 9).await, [""; 0]);
 
     for limit in [1, 2, 9] {
-        let same = found(&store, by_reference("provider-a"), limit).await;
+        let same = found(&store, by_reference("vendor-a"), limit).await;
         assert_eq!(same, ["b", "a"], "an id belongs to its account alone");
     }
-    assert_eq!(found(&store, by_reference("provider-ab"), 9).await, ["c"]);
-    assert_eq!(found(&store, by_reference("provider-"), 9).await, ["d"]);
-    for unknown in ["", "provider", "provider-a\0", "Provider-a"] {
+    assert_eq!(found(&store, by_reference("vendor-ab"), 9).await, ["c"]);
+    assert_eq!(found(&store, by_reference("vendor-"), 9).await, ["d"]);
+    for unknown in ["", "vendor", "vendor-a\0", "Vendor-a"] {
         let none = found(&store, by_reference(unknown), 9).await;
         assert_eq!(none, [""; 0], "{unknown:?}");
     }
 
     // An additional reference finds it like the first one.
-    let renamed = report_step("attempt of c", report("renamed", ProviderStatus::Pending));
+    let renamed = news("attempt of c", report("renamed", ProviderStatus::Pending));
     done(&store, payment_of("c"), renamed, later(9)).await;
-    for reference in ["provider-ab", "renamed"] {
+    for reference in ["vendor-ab", "renamed"] {
         assert_eq!(found(&store, by_reference(reference), 9).await, ["c"]);
     }
     // A cursor is valid only for the list that issued it.
-    let first_of_two = store.payments(by_reference("provider-a"), first(1)).await;
+    let first_of_two = store.payments(by_reference("vendor-a"), first(1)).await;
     let cursor = page(first_of_two.unwrap()).next;
-    for other in [any(), by_reference("provider-ab"), by_attempt(of_a)] {
+    for other in [any(), by_reference("vendor-ab"), by_attempt(of_a)] {
         let paging = Paging {
             limit: 1,
             cursor: cursor.clone(),
@@ -118,7 +118,7 @@ pub async fn payments_are_found_by_attempt_account_and_reference(harness: &dyn H
 
 pub async fn what_a_filter_says_of_an_attempt_holds_of_one_attempt(harness: &dyn Harness) {
     let store = harness.open().await;
-    start(&store, "a", NOW, "one-test", "provider-1").await;
+    start(&store, "a", NOW, "one-test", "vendor-1").await;
     let declined = Step::Started {
         held: None,
         attempt: attempt_id("attempt of b"),
@@ -134,19 +134,19 @@ pub async fn what_a_filter_says_of_an_attempt_holds_of_one_attempt(harness: &dyn
     )
     .await;
     done(&store, payment_of("b"), declined, NOW).await;
-    attempt(&store, "b", "second of b", "two-test", "provider-2").await;
+    attempt(&store, "b", "second of b", "two-test", "vendor-2").await;
 
     assert_eq!(found(&store, by_account("one-test"), 9).await, ["b", "a"]);
     assert_eq!(found(&store, by_account("two-test"), 9).await, ["b"]);
     let second = attempt_id("second of b");
     for (filter, expected) in [
         (by_attempt(second), "b"),
-        (by_reference("provider-2"), "b"),
+        (by_reference("vendor-2"), "b"),
         (
             PaymentFilter {
                 account: Some(account("two-test")),
                 attempt: Some(second),
-                ..by_reference("provider-2")
+                ..by_reference("vendor-2")
             },
             "b",
         ),
@@ -160,14 +160,14 @@ pub async fn what_a_filter_says_of_an_attempt_holds_of_one_attempt(harness: &dyn
         (
             PaymentFilter {
                 account: Some(account("one-test")),
-                ..by_reference("provider-2")
+                ..by_reference("vendor-2")
             },
             "",
         ),
         (
             PaymentFilter {
                 attempt: Some(second),
-                ..by_reference("provider-1")
+                ..by_reference("vendor-1")
             },
             "",
         ),
@@ -209,33 +209,30 @@ pub async fn what_a_filter_says_of_an_attempt_holds_of_one_attempt(harness: &dyn
 
 /// The provider reports further names of an attempt's payment in its statements.
 pub async fn called(store: &Arc<dyn Store>, name: &str, reference: &str, names: &[&str]) {
-    let mut reported = report(reference, ProviderStatus::Pending);
-    reported.particulars.references = names.iter().map(|name| (*name).to_owned()).collect();
-    let step = report_step(&format!("attempt of {name}"), reported);
+    let mut told = report(reference, ProviderStatus::Pending);
+    told.particulars.references = names.iter().map(|name| (*name).to_owned()).collect();
+    let step = news(&format!("attempt of {name}"), told);
     done(store, payment_of(name), step, NOW).await;
 }
 
 pub async fn references_for_searching_may_belong_to_many(harness: &dyn Harness) {
     let store = harness.open().await;
-    start(&store, "a", NOW, "one-test", "provider-a").await;
-    start(&store, "b", later(1), "one-test", "provider-b").await;
+    start(&store, "a", NOW, "one-test", "vendor-a").await;
+    start(&store, "b", later(1), "one-test", "vendor-b").await;
     start(&store, "c", later(2), "two-test", "shared").await;
-    start(&store, "d", later(2), "two-test", "provider-d").await;
-    called(&store, "a", "provider-a", &["shared", "of-a"]).await;
-    called(&store, "b", "provider-b", &["shared", "provider-b"]).await;
+    start(&store, "d", later(2), "two-test", "vendor-d").await;
+    called(&store, "a", "vendor-a", &["shared", "of-a"]).await;
+    called(&store, "b", "vendor-b", &["shared", "vendor-b"]).await;
     // Earlier names stay, regardless of later reports.
-    called(&store, "a", "provider-a", &["more-of-a", "of-a"]).await;
-    called(&store, "d", "provider-d", &[]).await;
+    called(&store, "a", "vendor-a", &["more-of-a", "of-a"]).await;
+    called(&store, "d", "vendor-d", &[]).await;
     for limit in [1, 2, 9] {
         let shared = found(&store, by_reference("shared"), limit).await;
         assert_eq!(shared, ["c", "b", "a"]);
-        for only_a in ["provider-a", "of-a", "more-of-a"] {
+        for only_a in ["vendor-a", "of-a", "more-of-a"] {
             assert_eq!(found(&store, by_reference(only_a), limit).await, ["a"]);
         }
-        assert_eq!(
-            found(&store, by_reference("provider-b"), limit).await,
-            ["b"]
-        );
+        assert_eq!(found(&store, by_reference("vendor-b"), limit).await, ["b"]);
         let account = Some(account("one-test"));
         let at_one = PaymentFilter {
             account,
@@ -266,10 +263,7 @@ fn by(key: SearchKey) -> PaymentFilter {
 }
 
 fn by_address(text: &str) -> PaymentFilter {
-    by(SearchKey::Email(
-        Environment::Test,
-        Email::parse(text).unwrap(),
-    ))
+    by(SearchKey::Email(Email::parse(text).unwrap()))
 }
 
 fn euros(amount: u64) -> Money {
@@ -302,12 +296,12 @@ pub async fn payments_are_found_by_mailbox_amount_and_client_ref(harness: &dyn H
                 "case and what stands behind + are no matter"
             );
         }
-        let amount = by(SearchKey::Amount(Environment::Test, euros(8000)));
+        let amount = by(SearchKey::Amount(euros(8000)));
         assert_eq!(found(&store, amount, limit).await, ["d", "c", "a"]);
         let between = PaymentFilter {
             since: Some(later(2)),
             until: Some(later(4)),
-            ..by(SearchKey::Amount(Environment::Test, euros(8000)))
+            ..by(SearchKey::Amount(euros(8000)))
         };
         assert_eq!(found(&store, between, limit).await, ["c"]);
         let until = PaymentFilter {
@@ -320,13 +314,10 @@ pub async fn payments_are_found_by_mailbox_amount_and_client_ref(harness: &dyn H
         environment: Some(Environment::Live),
         ..by_address("ann@post.example")
     };
-    let ann = Email::parse("ann@post.example").unwrap();
+    assert_eq!(found(&store, live, 9).await, [""; 0]);
     for nothing in [
-        live,
-        by(SearchKey::Email(Environment::Live, ann)),
-        by(SearchKey::Amount(Environment::Live, euros(8000))),
         by_address("nn@post.example"),
-        by(SearchKey::Amount(Environment::Test, euros(80))),
+        by(SearchKey::Amount(euros(80))),
         by(SearchKey::ClientRef("request-a".into())),
         by(SearchKey::ClientRef(String::new())),
     ] {
@@ -340,21 +331,6 @@ pub async fn payments_are_found_by_mailbox_amount_and_client_ref(harness: &dyn H
     );
 }
 
-fn dispute(id: &str) -> Dispute {
-    Dispute {
-        id: id.into(),
-        kind: DisputeKind::Dispute,
-        amount: Minor(100),
-        withdrawn: Minor(0),
-        ends_by_refund: false,
-        listed_as_refund: false,
-        at: None,
-        state: DisputeState::Open,
-        reason: None,
-        respond_by: None,
-    }
-}
-
 pub async fn payments_are_found_by_last_four_digits_and_by_disputes(harness: &dyn Harness) {
     let store = harness.open().await;
     for (name, seconds) in [("a", 1), ("b", 2)] {
@@ -363,26 +339,32 @@ pub async fn payments_are_found_by_last_four_digits_and_by_disputes(harness: &dy
             name,
             later(seconds),
             "one-test",
-            &format!("provider-{name}"),
+            &format!("vendor-{name}"),
         )
         .await;
-        let mut reported = report(&format!("provider-{name}"), ProviderStatus::Completed);
-        reported.particulars.instrument = Some("visa 4242".into());
+        let mut told = report(&format!("vendor-{name}"), ProviderStatus::Completed);
+        told.particulars.instrument = Some("visa 4242".into());
         let disputed = name == "b";
-        reported
-            .particulars
-            .disputes
-            .extend(disputed.then(|| dispute("dp_7")));
-        let step = report_step(&format!("attempt of {name}"), reported);
+        told.particulars.disputes.extend(disputed.then(|| Dispute {
+            id: "dp_7".into(),
+            kind: DisputeKind::Dispute,
+            amount: Minor(100),
+            withdrawn: Minor(0),
+            ends_by_refund: false,
+            listed_as_refund: false,
+            at: None,
+            state: DisputeState::Open,
+            reason: None,
+            respond_by: None,
+        }));
+        let step = news(&format!("attempt of {name}"), told);
         done(&store, payment_of(name), step, later(9)).await;
     }
-    let four = || by(SearchKey::LastFour(Environment::Test, "4242".into()));
+    let four = || by(SearchKey::LastFour("4242".into()));
     assert_eq!(found(&store, four(), 9).await, ["b", "a"]);
     assert_eq!(found(&store, four(), 1).await, ["b", "a"]);
-    let other = by(SearchKey::LastFour(Environment::Test, "4243".into()));
+    let other = by(SearchKey::LastFour("4243".into()));
     assert_eq!(found(&store, other, 9).await, [""; 0]);
-    let live = by(SearchKey::LastFour(Environment::Live, "4242".into()));
-    assert_eq!(found(&store, live, 9).await, [""; 0]);
     let dispute = || by(SearchKey::Dispute("dp_7".into()));
     assert_eq!(found(&store, dispute(), 9).await, ["b"]);
     done(&store, payment_of("b"), Step::Redact, later(10)).await;
@@ -398,7 +380,7 @@ pub async fn ids_are_found_by_how_they_begin(harness: &dyn Harness) {
     let store = harness.open().await;
     shop(&store).await;
     listen(&store, endpoint("a", NOW)).await;
-    start(&store, "a", NOW, "one-test", "provider-a").await;
+    start(&store, "a", NOW, "one-test", "vendor-a").await;
     let payment = PaymentId::from_bytes(id_of("a"));
     let history = store.history(payment).await.unwrap().unwrap();
     let event = history.events[0].clone();
@@ -491,7 +473,7 @@ pub async fn a_period_is_listed_from_since_until_before_until(harness: &dyn Harn
 
 pub async fn whatever_matches_is_found_however_much_does_not(harness: &dyn Harness) {
     let store = harness.open().await;
-    start(&store, "a", NOW, "one-test", "provider-a").await;
+    start(&store, "a", NOW, "one-test", "vendor-a").await;
     create(&store, "b", NOW).await;
     done(&store, payment_of("b"), Step::Act(Act::Cancel), NOW).await;
     let many = (0..2_500_u64).map(|each| {
@@ -527,163 +509,71 @@ pub async fn whatever_matches_is_found_however_much_does_not(harness: &dyn Harne
     assert_eq!(found(&store, of_order, 9).await, ["many", "many"]);
 }
 
-pub async fn payments_are_read_together_with_their_attempts(harness: &dyn Harness) {
-    let store = harness.open().await;
-    start(&store, "a", NOW, "one-test", "provider-a").await;
-    start(&store, "b", later(1), "one-test", "provider-b").await;
-    create(&store, "c", later(2)).await;
-    create(&store, "d", later(3)).await;
-    let ids = ["c", "nothing", "b", "a"].map(|name| PaymentId::from_bytes(id_of(name)));
-    let mut read = store.aggregates(ids.to_vec()).await.unwrap();
-    read.sort_by_key(|aggregate| aggregate.payment.created_at);
-    let mut expected = Vec::new();
-    for name in ["a", "b", "c"] {
-        expected.extend(store.aggregate(payment_of(name)).await.unwrap());
-    }
-    assert_eq!(read, expected);
-    assert_eq!(
-        expected
-            .iter()
-            .map(|each| each.attempts.len())
-            .sum::<usize>(),
-        2
-    );
-    assert_eq!(store.aggregates(Vec::new()).await, Ok(vec![]));
-}
-
-/// Creates payments with a hundred amounts and one mailbox for every ten of them. Every hundredth has an attempt with the last four
-/// digits 4242 and one of a hundred references; the last one is disputed. Returns the median time of nine searches of each kind, in milliseconds.
+/// Creates payments with a hundred amounts and one mailbox for every ten of them. Returns the median time of nine
+/// searches of each kind, in milliseconds.
 pub async fn searching_among(store: &Arc<dyn Store>, payments: u64) -> Vec<(&'static str, u128)> {
     const AT_ONCE: u64 = 256;
-    shop(store).await;
-    listen(store, endpoint("a", NOW)).await;
     for start in (0..payments).step_by(AT_ONCE as usize) {
         let made = (start..(start + AT_ONCE).min(payments)).map(|number| {
             let mut request = request(&number.to_string());
             request.due = euros(1000 + number % 100);
             request.email = Email::parse(&format!("payer{}@post.example", number / 10)).ok();
             let (store, new) = (Arc::clone(store), of_request(&number.to_string(), request));
-            let is_last = number + 1 == payments;
-            tokio::spawn(async move {
-                store.create(new, None, later(number)).await.unwrap();
-                if number % 100 == 0 || is_last {
-                    pay_by_card(&store, &number.to_string(), number / 100 % 100, is_last).await;
-                }
-            })
+            tokio::spawn(async move { store.create(new, None, later(number)).await })
         });
         for made in made.collect::<Vec<_>>() {
-            made.await.unwrap();
+            made.await.unwrap().unwrap();
         }
     }
-    let (middle, old) = (payments / 2 / 100 * 100, Some(later(payments / 10)));
+    let (middle, old) = (payments / 2, Some(later(payments / 10)));
     let id = PaymentId::from_bytes(id_of(&middle.to_string())).to_string();
-    let attempt = attempt_id(&format!("attempt of {middle}"));
-    let history = store.history(PaymentId::from_bytes(id_of(&middle.to_string())));
-    let event = history.await.unwrap().unwrap().events[0].id.to_string();
-    let amount = |environment| by(SearchKey::Amount(environment, euros(1042)));
-    let last_four = |environment| by(SearchKey::LastFour(environment, "4242".into()));
-    let (test, live) = (Environment::Test, Environment::Live);
-    let mailbox = |environment| {
-        let address = Email::parse(&format!("payer{}@post.example", middle / 10)).unwrap();
-        by(SearchKey::Email(environment, address))
-    };
-    let older = |filter| PaymentFilter {
-        until: old,
-        ..filter
-    };
-    let of_order = PaymentFilter {
-        order_id: Some(format!("order {middle}")),
-        ..any()
-    };
-    let in_live = |filter| PaymentFilter {
-        environment: Some(live),
-        ..filter
-    };
+    let amount = || by(SearchKey::Amount(euros(1042)));
     let mut medians = Vec::new();
     for (name, filter) in [
-        ("order", of_order.clone()),
-        ("order of live", in_live(of_order)),
-        ("mailbox", mailbox(test)),
-        ("mailbox of live", mailbox(live)),
-        ("amount", amount(test)),
-        ("amount long ago", older(amount(test))),
-        ("amount of live", amount(live)),
-        ("last four", last_four(test)),
-        ("last four long ago", older(last_four(test))),
-        ("last four of live", last_four(live)),
-        ("attempt", by_attempt(attempt)),
-        ("reference", by_reference(&format!("provider-{middle}"))),
-        ("shared reference", by_reference("shared-42")),
-        ("unknown reference", by_reference("unknown")),
-        ("dispute", by(SearchKey::Dispute("dp_7".into()))),
-        ("unknown dispute", by(SearchKey::Dispute("unknown".into()))),
+        (
+            "order",
+            PaymentFilter {
+                order_id: Some(format!("order {middle}")),
+                ..any()
+            },
+        ),
+        (
+            "mailbox",
+            by_address(&format!("payer{}@post.example", middle / 10)),
+        ),
+        ("amount", amount()),
+        (
+            "amount long ago",
+            PaymentFilter {
+                until: old,
+                ..amount()
+            },
+        ),
+        (
+            "amount of live",
+            PaymentFilter {
+                environment: Some(Environment::Live),
+                ..amount()
+            },
+        ),
+        ("last four", by(SearchKey::LastFour("4242".into()))),
+        ("reference", by_reference("unknown")),
         ("client_ref", by(SearchKey::ClientRef("unknown".into()))),
     ] {
-        medians.push((
-            name,
-            median(async || {
-                page(store.payments(filter.clone(), first(50)).await.unwrap());
-            })
-            .await,
-        ));
+        let mut times = Vec::new();
+        for _ in 0..9 {
+            let began = std::time::Instant::now();
+            page(store.payments(filter.clone(), first(50)).await.unwrap());
+            times.push(began.elapsed().as_millis());
+        }
+        times.sort_unstable();
+        medians.push((name, times[times.len() / 2]));
     }
-    for (name, text) in [
-        ("id", &id[..]),
-        ("beginning of an id", &id[..6]),
-        ("beginning of an event's id", &event[..6]),
-        ("beginning of an attempt's id", &attempt.to_string()[..6]),
-    ] {
+    for (name, text) in [("id", &id[..]), ("beginning of an id", &id[..6])] {
         let prefix = IdPrefix::parse(text).unwrap();
-        medians.push((
-            name,
-            median(async || {
-                store.find_ids(prefix).await.unwrap();
-            })
-            .await,
-        ));
-    }
-    // As many as a search loads.
-    let ids = (0..250).map(|each| PaymentId::from_bytes(id_of(&(middle / 250 * each).to_string())));
-    let ids: Vec<_> = ids.collect();
-    medians.push((
-        "250 payments by their ids",
-        median(async || {
-            store.aggregates(ids.clone()).await.unwrap();
-        })
-        .await,
-    ));
-    medians
-}
-
-/// Median time of nine runs, in milliseconds.
-async fn median(run: impl AsyncFn()) -> u128 {
-    let mut times = Vec::new();
-    for _ in 0..9 {
         let began = std::time::Instant::now();
-        run().await;
-        times.push(began.elapsed().as_millis());
+        store.find_ids(prefix).await.unwrap();
+        medians.push((name, began.elapsed().as_millis()));
     }
-    times.sort_unstable();
-    times[times.len() / 2]
-}
-
-async fn pay_by_card(store: &Arc<dyn Store>, name: &str, shared: u64, is_disputed: bool) {
-    let reference = format!("provider-{name}");
-    attempt(
-        store,
-        name,
-        &format!("attempt of {name}"),
-        "one-test",
-        &reference,
-    )
-    .await;
-    let mut reported = report(&reference, ProviderStatus::Completed);
-    reported.particulars.instrument = Some("visa 4242".into());
-    reported.particulars.references = vec![format!("shared-{shared}")];
-    reported
-        .particulars
-        .disputes
-        .extend(is_disputed.then(|| dispute("dp_7")));
-    let step = report_step(&format!("attempt of {name}"), reported);
-    done(store, payment_of(name), step, NOW).await;
+    medians
 }

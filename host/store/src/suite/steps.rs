@@ -14,7 +14,7 @@ use super::fixtures::*;
 use crate::{About, History, Stepped};
 
 /// Checks that the timeline contains exactly the changes of the steps, in order.
-fn assert_timeline(history: &History, changes: &[Change]) {
+fn assert_told(history: &History, changes: &[Change]) {
     let all = |of: fn(&Change) -> usize| changes.iter().map(of).sum::<usize>();
     let transitions: Vec<_> = changes
         .iter()
@@ -27,7 +27,7 @@ fn assert_timeline(history: &History, changes: &[Change]) {
         .collect();
     assert_eq!(history.decisions.iter().collect::<Vec<_>>(), decisions);
     let events: Vec<_> = changes.iter().flat_map(|change| &change.events).collect();
-    let event_kinds: Vec<_> = history
+    let told: Vec<_> = history
         .events
         .iter()
         .map(|event| NewEvent {
@@ -37,7 +37,7 @@ fn assert_timeline(history: &History, changes: &[Change]) {
             subject: event.subject.as_deref().cloned(),
         })
         .collect();
-    assert_eq!(event_kinds.iter().collect::<Vec<_>>(), events);
+    assert_eq!(told.iter().collect::<Vec<_>>(), events);
     let mut ids: Vec<_> = history.events.iter().map(|event| event.id).collect();
     ids.sort();
     ids.dedup();
@@ -51,9 +51,9 @@ pub async fn a_step_writes_payment_attempt_timeline_and_events_together(harness:
     let mut last = None;
     let steps = [
         open("one", "sandbox-test"),
-        started("one", "provider-1"),
-        report_step("one", report("provider-1", ProviderStatus::Processing)),
-        report_step("one", report("provider-1", ProviderStatus::Completed)),
+        started("one", "vendor-1"),
+        news("one", report("vendor-1", ProviderStatus::Processing)),
+        news("one", report("vendor-1", ProviderStatus::Completed)),
     ];
     for (at, step) in steps.into_iter().enumerate() {
         let (aggregate, change) = done(&store, payment_of("a"), step, later(at as u64)).await;
@@ -61,7 +61,7 @@ pub async fn a_step_writes_payment_attempt_timeline_and_events_together(harness:
         assert_eq!(read.as_ref(), Some(&aggregate));
         changes.push(change);
         let history = store.history(payment.id).await.unwrap().unwrap();
-        assert_timeline(&history, &changes);
+        assert_told(&history, &changes);
         // Two times, because the first read may fill a cache.
         for _ in 0..2 {
             let read = store.payment(payment.id).await.unwrap();
@@ -84,11 +84,11 @@ pub async fn a_history_is_of_one_moment_while_its_payment_goes_on(harness: &dyn 
     let store = harness.open().await;
     for name in (0..100).map(|number| number.to_string()) {
         let id = create(&store, &name, NOW).await.id;
-        let reference = format!("provider-{name}");
+        let reference = format!("vendor-{name}");
         let steps = [
             open(&name, "sandbox-test"),
             started(&name, &reference),
-            report_step(&name, report(&reference, ProviderStatus::Completed)),
+            news(&name, report(&reference, ProviderStatus::Completed)),
         ];
         let writing = tokio::spawn({
             let (store, about) = (store.clone(), payment_of(&name));
@@ -102,13 +102,10 @@ pub async fn a_history_is_of_one_moment_while_its_payment_goes_on(harness: &dyn 
             let is_last = writing.is_finished();
             let history = store.history(id).await.unwrap().unwrap();
             let mut moves = history.transitions.iter().filter(|line| line.applied);
-            let event_kinds = moves.next_back().map_or(Status::Created, |line| line.to);
-            assert_eq!(event_kinds, history.aggregate.payment.status);
-            let is_reported = history
-                .events
-                .iter()
-                .any(|event| event.status == event_kinds);
-            assert!(is_reported || event_kinds == Status::Created, "{history:?}");
+            let told = moves.next_back().map_or(Status::Created, |line| line.to);
+            assert_eq!(told, history.aggregate.payment.status);
+            let is_told = history.events.iter().any(|event| event.status == told);
+            assert!(is_told || told == Status::Created, "{history:?}");
             if is_last {
                 break;
             }
@@ -124,9 +121,9 @@ pub async fn a_refused_step_leaves_nothing(harness: &dyn Harness) {
     let refused = [
         open("two", "sandbox-test"),
         Step::Act(Act::Cancel),
-        started("nobody", "provider-9"),
-        report_step("attempt of a", {
-            let mut report = report("provider-a", ProviderStatus::Completed);
+        started("nobody", "vendor-9"),
+        news("attempt of a", {
+            let mut report = report("vendor-a", ProviderStatus::Completed);
             report.currency.clear();
             report
         }),
@@ -205,7 +202,7 @@ pub async fn a_taken_reference_changes_nothing(harness: &dyn Harness) {
     create(&store, "b", NOW).await;
     done(&store, payment_of("b"), open("two", "sandbox-test"), NOW).await;
     let before = everything(&store, "b").await;
-    let step = started("two", "provider-a");
+    let step = started("two", "vendor-a");
     let audited = Some(audited("x.y"));
     let stepped = store
         .step(payment_of("b"), step, audited, later(1))
@@ -217,7 +214,7 @@ pub async fn a_taken_reference_changes_nothing(harness: &dyn Harness) {
     // The same reference at another account is a different one.
     create(&store, "c", NOW).await;
     done(&store, payment_of("c"), open("three", "other-test"), NOW).await;
-    done(&store, payment_of("c"), started("three", "provider-a"), NOW).await;
+    done(&store, payment_of("c"), started("three", "vendor-a"), NOW).await;
 }
 
 pub async fn an_attempt_is_found_by_id_reference_and_return_token(harness: &dyn Harness) {
@@ -229,15 +226,12 @@ pub async fn an_attempt_is_found_by_id_reference_and_return_token(harness: &dyn 
         account: account(at),
         reference: reference.into(),
     };
-    for about in [
-        About::Attempt(id),
-        by_reference("sandbox-test", "provider-a"),
-    ] {
+    for about in [About::Attempt(id), by_reference("sandbox-test", "vendor-a")] {
         assert_eq!(store.aggregate(about).await, Ok(Some(aggregate.clone())));
     }
     for wrong in [
-        by_reference("other-test", "provider-a"),
-        by_reference("sandbox-test", "provider-"),
+        by_reference("other-test", "vendor-a"),
+        by_reference("sandbox-test", "vendor-"),
     ] {
         assert_eq!(store.aggregate(wrong).await, Ok(None));
     }
@@ -252,9 +246,9 @@ pub async fn an_attempt_is_found_by_id_reference_and_return_token(harness: &dyn 
         Ok(Some(aggregate.clone()))
     );
     // An additional reference is known like the first one.
-    let step = report_step("attempt of a", report("renamed", ProviderStatus::Pending));
+    let step = news("attempt of a", report("renamed", ProviderStatus::Pending));
     let (aggregate, _) = done(&store, payment_of("a"), step, later(2)).await;
-    for reference in ["provider-a", "renamed"] {
+    for reference in ["vendor-a", "renamed"] {
         let about = by_reference("sandbox-test", reference);
         assert_eq!(store.aggregate(about).await, Ok(Some(aggregate.clone())));
     }
@@ -288,9 +282,9 @@ pub async fn accounts_are_in_use_while_money_can_move(harness: &dyn Harness) {
         accounts,
         [account("sandbox-test"), account("sandbox-test-2")]
     );
-    let paid = report_step(
+    let paid = news(
         "attempt of a",
-        report("provider-a", ProviderStatus::Completed),
+        report("vendor-a", ProviderStatus::Completed),
     );
     done(&store, payment_of("a"), paid, later(2)).await;
     assert_eq!(

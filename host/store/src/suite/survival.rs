@@ -29,12 +29,12 @@ pub async fn reopening_shows_everything(harness: &dyn Harness) {
         .unwrap();
     pay(&store, "a").await;
     for returned in [0, 100] {
-        let mut report = report("provider-a", ProviderStatus::Completed);
+        let mut report = report("vendor-a", ProviderStatus::Completed);
         report.returned = Minor(returned);
         done(
             &store,
             payment_of("a"),
-            report_step("attempt of a", report),
+            news("attempt of a", report),
             later(1),
         )
         .await;

@@ -13,12 +13,12 @@ use crate::Store;
 
 /// The provider reports that this much more than the invoice amount was received.
 async fn overpaid(store: &Arc<dyn Store>, name: &str, excess: u64, seconds: u64) {
-    let mut report = report(&format!("provider-{name}"), ProviderStatus::Completed);
+    let mut report = report(&format!("vendor-{name}"), ProviderStatus::Completed);
     if excess > 0 {
         report.status = ProviderStatus::Overpaid;
         report.received = Minor(report.received.0 + excess);
     }
-    let step = report_step(&format!("attempt of {name}"), report);
+    let step = news(&format!("attempt of {name}"), report);
     done(store, payment_of(name), step, later(seconds)).await;
 }
 

@@ -11,7 +11,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use kassette_domain::delegation::DelegationDecision;
-use kassette_domain::extras::NotesSummary;
+use kassette_domain::extras::NotesKept;
 use kassette_domain::id::{MerchantId, PaymentId};
 use kassette_domain::lifecycle::{QuerySchedule, Step};
 use kassette_domain::payment::NewPayment;
@@ -20,7 +20,7 @@ use kassette_domain::time::Time;
 use kassette_store::postgres::scratch::Scratch;
 use kassette_store::sled::{MasterKey, OpenOptions};
 use kassette_store::{
-    About, CallbackStored, Created, Fault, NewMerchant, PostgresStore, RefundOrdered, Retention,
+    About, Created, Fault, KeptCallback, NewMerchant, PostgresStore, RefundOrdered, Retention,
     SledStore, Stepped, Store,
 };
 
@@ -231,9 +231,9 @@ impl<'a> World<'a> {
                 );
                 let kept = kept.await.map_err(fault)?;
                 let expected = match self.memory.keep_callback(account, reference, report, now) {
-                    Ok(true) => CallbackStored::Stored,
-                    Ok(false) => CallbackStored::Full,
-                    Err(known) => CallbackStored::Known(known),
+                    Ok(true) => KeptCallback::Kept,
+                    Ok(false) => KeptCallback::Full,
+                    Err(known) => KeptCallback::Known(known),
                 };
                 ensure(kept == expected, || {
                     format!("callback: {kept:?}, expected {expected:?}")
@@ -275,9 +275,9 @@ impl<'a> World<'a> {
             Op::Reopen => {
                 self.store.shut_down().await.map_err(fault)?;
                 self.store = self.place.open().await;
-                self.compare_with_memory().await
+                self.look().await
             }
-            _ => self.compare_with_memory().await,
+            _ => self.look().await,
         }
     }
 
@@ -524,7 +524,7 @@ fn repeated(known: &Account, request: &kassette_domain::payment::Request) -> Cre
     let (before, asked) = (&known.request.extras.notes, &request.extras.notes);
     let other = |is_there: bool| is_there.then_some([0; 16]);
     let kept = payment.notes;
-    let notes = Some(NotesSummary {
+    let notes = Some(NotesKept {
         metadata_mark: match before.metadata == asked.metadata {
             true => kept.and_then(|kept| kept.metadata_mark),
             false => other(!asked.metadata.is_empty()),

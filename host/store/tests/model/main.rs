@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `memory` | the model in memory |
 //! | `op`, `words`, `said` | random operations, and their arguments for the store |
-//! | `drive`, `compare`, `verdict` | performing operations on both; reading everything back; differences |
+//! | `drive`, `look`, `verdict` | performing operations on both; reading everything back; differences |
 //!
 //! `KASSETTE_MODEL_STEPS` and `KASSETTE_MODEL_POSTGRES_STEPS` set the number of steps (a million in the long form
 //! of `.ci/run`), and `KASSETTE_MODEL_SEED` the seed. A difference is shrunk to the few operations that show it.
@@ -20,8 +20,8 @@
     clippy::allow_attributes
 )]
 
-mod compare;
 mod drive;
+mod look;
 mod memory;
 mod op;
 mod said;
@@ -87,7 +87,7 @@ async fn run(kind: Kind, ops: &[Op], seen: &Seen) -> Result<(), String> {
         same.map_err(|what| format!("at {at}, {op:?}: {what}"))?;
     }
     world.settle().await?;
-    world.compare_with_memory().await?;
+    world.look().await?;
     seen.steps.fetch_add(world.steps, Ordering::Relaxed);
     seen.what.lock().unwrap().append(&mut world.seen);
     Ok(())

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use kassette_domain::event::EventType;
-use kassette_domain::extras::NotesSummary;
+use kassette_domain::extras::NotesKept;
 use kassette_domain::id::{AccountId, AttemptId, MovementId, PaymentId, RefundId, WorkId};
 use kassette_domain::key::Environment;
 use kassette_domain::lifecycle::{
@@ -19,9 +19,9 @@ use kassette_domain::work::{WorkItem, WorkKey, WorkKind};
 use kassette_store::CLOSES_AFTER;
 
 /// Time for which a callback waits for its reference.
-const MAX_AGE: std::time::Duration = std::time::Duration::from_secs(3600);
+const KEPT_FOR: std::time::Duration = std::time::Duration::from_secs(3600);
 /// Maximum number of waiting callbacks for a reference.
-const MAX_WAITING: usize = 32;
+const MAX_KEPT: usize = 32;
 
 /// A payment, and the records written with it.
 pub(crate) struct Account {
@@ -38,7 +38,7 @@ impl Account {
 }
 
 /// A waiting callback: its report and its time of arrival.
-type WaitingCallback = (Option<Report>, Time);
+type Kept = (Option<Report>, Time);
 
 /// All data about payments that a store keeps.
 #[derive(Default)]
@@ -46,7 +46,7 @@ pub(crate) struct Memory {
     pub(crate) schedule: QuerySchedule,
     pub(crate) payments: HashMap<PaymentId, Account>,
     pub(crate) references: HashMap<(AccountId, String), AttemptId>,
-    pub(crate) kept: HashMap<(AccountId, String), Vec<WaitingCallback>>,
+    pub(crate) kept: HashMap<(AccountId, String), Vec<Kept>>,
     pub(crate) refund_keys:
         HashMap<(&'static str, u64, Environment, String), (PaymentId, RefundId)>,
     /// Their IDs are nil, because each store draws its own.
@@ -92,7 +92,7 @@ impl Memory {
     pub(crate) fn create(
         &mut self,
         new: NewPayment,
-        (email, notes): (Option<[u8; 32]>, Option<NotesSummary>),
+        (email, notes): (Option<[u8; 32]>, Option<NotesKept>),
         now: Time,
     ) -> Payment {
         let request = new.request.clone();
@@ -264,7 +264,7 @@ impl Memory {
             id: WorkId::from_bytes([0; 16]),
             key: new.key.clone(),
             payment: of.map(|payment| payment.id),
-            merchant: of.map(|payment| payment.merchant).or(new.merchant),
+            merchant: of.map(|payment| payment.merchant),
             order_id: of.map(|payment| payment.order_id.as_str().to_owned()),
             environment,
             account: new.account.clone(),
@@ -357,10 +357,10 @@ impl Memory {
         if kept.iter().any(|(known, _)| *known == report) {
             return Ok(true);
         }
-        if kept.len() >= MAX_WAITING {
+        if kept.len() >= MAX_KEPT {
             return Ok(false);
         }
-        kept.push((report, now.after(MAX_AGE)));
+        kept.push((report, now.after(KEPT_FOR)));
         Ok(true)
     }
 

@@ -43,7 +43,7 @@ pub(crate) enum Op {
     /// Closes the store and opens it again.
     Reopen,
     /// Reads and compares everything.
-    Compare,
+    Look,
 }
 
 /// A refund order.
@@ -95,7 +95,7 @@ pub(crate) struct Said {
     /// An ordered refund: number, state, and whether the report contains the order.
     pub(crate) order: Option<(u8, u8, bool)>,
     /// Bits that select the reported particulars.
-    pub(crate) particulars: u8,
+    pub(crate) tells: u8,
 }
 
 /// A query to the provider, which a report answers.
@@ -223,17 +223,11 @@ fn said() -> impl Strategy<Value = Said> {
         let one = move || proptest::option::weighted(often, (0..4_u8, 0..3_u8));
         (one(), one()).prop_map(|(first, second)| [first, second])
     };
-    let particulars = prop_oneof![3 => Just(0_u8), 1 => any::<u8>()];
+    let tells = prop_oneof![3 => Just(0_u8), 1 => any::<u8>()];
     let what = (status, 0..3_u8, received, returned, currency);
     let order = proptest::option::weighted(0.1, (0..3_u8, 0..3_u8, prop::bool::weighted(0.7)));
-    (what, item(0.08), item(0.04), order, particulars).prop_map(
-        |(
-            (status, settlement, received, returned, currency),
-            refunds,
-            disputes,
-            order,
-            particulars,
-        )| {
+    (what, item(0.08), item(0.04), order, tells).prop_map(
+        |((status, settlement, received, returned, currency), refunds, disputes, order, tells)| {
             Said {
                 status,
                 settlement,
@@ -247,7 +241,7 @@ fn said() -> impl Strategy<Value = Said> {
                 refunds,
                 disputes,
                 order,
-                particulars,
+                tells,
             }
         },
     )
@@ -417,6 +411,6 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (0..3_u8, 1..9999_u16).prop_map(|(attempt, amount)| Op::Unknown { attempt, amount }),
         1 => Just(Op::Close),
         8 => jump().prop_map(Op::Clock),
-        1 => prop_oneof![9 => Just(Op::Compare), 1 => Just(Op::Reopen)],
+        1 => prop_oneof![9 => Just(Op::Look), 1 => Just(Op::Reopen)],
     ]
 }

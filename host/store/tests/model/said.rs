@@ -18,7 +18,7 @@ pub(crate) const REFUND_STATES: [RefundState; 3] = [
 
 /// Provider reference of an ordered refund.
 pub(crate) fn refund_reference(order: RefundId) -> String {
-    format!("provider's {order}")
+    format!("vendor's {order}")
 }
 
 /// A report about a payment with the amount `due` and these ordered refunds.
@@ -52,9 +52,9 @@ pub(crate) fn report(said: Said, due: Money, reference: String, orders: &[Refund
 }
 
 fn particulars(said: Said, due: u64, orders: &[RefundId]) -> Particulars {
-    let has = |bit: u8| said.particulars & (1 << bit) != 0;
-    let word = || format!("word {}", said.particulars >> 5);
-    let time = |bit| has(bit).then(|| Time::from_secs(1_800_000_000 + u64::from(said.particulars)));
+    let tells = |bit: u8| said.tells & (1 << bit) != 0;
+    let word = || format!("word {}", said.tells >> 5);
+    let time = |bit| tells(bit).then(|| Time::from_secs(1_800_000_000 + u64::from(said.tells)));
     let refund = |(number, state): (u8, u8)| ProviderRefund {
         id: format!("refund {number}"),
         order: None,
@@ -63,11 +63,11 @@ fn particulars(said: Said, due: u64, orders: &[RefundId]) -> Particulars {
         paid_out: None,
         at: None,
     };
-    let ordered = |(nth, state, has): (u8, u8, bool)| {
+    let ordered = |(nth, state, tells): (u8, u8, bool)| {
         let id = *orders.get(usize::from(nth))?;
         Some(ProviderRefund {
             id: refund_reference(id),
-            order: has.then_some(id),
+            order: tells.then_some(id),
             amount: Minor(1000),
             state: REFUND_STATES[usize::from(state)],
             paid_out: None,
@@ -80,25 +80,25 @@ fn particulars(said: Said, due: u64, orders: &[RefundId]) -> Particulars {
         state: [DisputeState::Open, DisputeState::Won, DisputeState::Lost][usize::from(state)],
         reason: None,
         respond_by: None,
-        kind: if has(5) {
+        kind: if tells(5) {
             DisputeKind::Inquiry
         } else {
             DisputeKind::Dispute
         },
-        withdrawn: Minor(if has(6) { 1000 } else { 0 }),
-        ends_by_refund: has(7),
+        withdrawn: Minor(if tells(6) { 1000 } else { 0 }),
+        ends_by_refund: tells(7),
         listed_as_refund: false,
         at: None,
     };
     Particulars {
-        provider_status: has(0).then(word),
-        reason: has(1).then(word),
-        references: has(2).then(word).into_iter().collect(),
-        fee: has(3).then(|| (Minor(100), "EUR".into())),
+        provider_status: tells(0).then(word),
+        reason: tells(1).then(word),
+        references: tells(2).then(word).into_iter().collect(),
+        fee: tells(3).then(|| (Minor(100), "EUR".into())),
         authorised_at: time(4),
         captured_at: time(3),
         capture_before: time(2),
-        instrument: has(0).then(word),
+        instrument: tells(0).then(word),
         refunds: once_each(said.refunds)
             .map(refund)
             .chain(said.order.and_then(ordered))

@@ -47,19 +47,19 @@ pub(crate) fn other_key(root: &Path) -> OpenOptions {
 }
 
 /// Environment variable with the task of the process.
-pub(crate) const TASK_VARIABLE: &str = "KASSETTE_POWER_DRIVER";
+pub(crate) const TOLD: &str = "KASSETTE_POWER_DRIVER";
 
 /// Environment variable with the digests of the expected states after each deed of `everything`, separated by
 /// spaces.
 pub(crate) const STATES: &str = "KASSETTE_POWER_STATES";
 
-/// Runs the process. `task` contains kind and number of the plan, number of operations, end, and folder.
-pub(crate) fn main(task: &str) {
+/// Runs the process. `told` contains kind and number of the plan, number of operations, end, and folder.
+pub(crate) fn main(told: &str) {
     std::io::stdin()
         .lock()
         .read_line(&mut String::new())
         .unwrap();
-    let mut words = task.splitn(5, ' ');
+    let mut words = told.splitn(5, ' ');
     let kind = words.next().unwrap();
     let mut number = || words.next().unwrap().parse::<usize>().unwrap();
     let (plan, operations) = (Plan::read(kind, number()), number());

@@ -17,7 +17,6 @@ use kassette_domain::lifecycle::{
     Act, ClaimPurpose, NewCorrection, NewRefund, Query, StartResult, Step,
 };
 use kassette_domain::method::MethodId;
-use kassette_domain::operator::OperatorChange;
 use kassette_domain::provider::{
     PayerAction, ProviderStatus, QueryPurpose, Question, QuestionKind, RefundState,
 };
@@ -41,7 +40,6 @@ pub(crate) const DEEDS: &[&str] = &[
     "rotate_key",
     "revoke_key",
     "create_operator",
-    "change_operator",
     "remove_operator",
     "create_operator",
     "switch_account",
@@ -103,7 +101,7 @@ pub(crate) const DEEDS: &[&str] = &[
     "tried",
     "tried_all",
     "hasten",
-    "release_deliveries",
+    "give_back",
     "queue_test",
     "redeliver",
     "replace_endpoint: off",
@@ -119,8 +117,6 @@ pub(crate) const DEEDS: &[&str] = &[
     "count_trial",
     "count_trial: again",
     "count_trial: later",
-    "add_figures",
-    "add_figures: again",
     NONCE,
     "prune_deliveries",
 ];
@@ -162,9 +158,7 @@ steps! {
 }
 
 /// The operations that read or leave no row, all of which are asked here or by the judge of payments, or end a process.
-const READS: [&str; 61] = [
-    "figures",
-    "operator_by_id",
+const READS: [&str; 58] = [
     "find_ids",
     "reviewed",
     "announce",
@@ -202,7 +196,6 @@ const READS: [&str; 61] = [
     "movements",
     "movements_of",
     "aggregate",
-    "aggregates",
     "merchant",
     "merchants",
     "next_due",
@@ -336,9 +329,9 @@ async fn claimed(store: &Arc<dyn Store>, name: &str, now: Time) -> Vec<DueDelive
     deliveries
 }
 
-async fn release_deliveries(store: &Arc<dyn Store>, deliveries: &[DueDelivery]) {
+async fn give_back(store: &Arc<dyn Store>, deliveries: &[DueDelivery]) {
     let ids = deliveries.iter().map(|delivery| delivery.id).collect();
-    store.release_deliveries(ids).await.unwrap();
+    store.give_back(ids).await.unwrap();
 }
 
 async fn read_endpoint(store: &Arc<dyn Store>, name: &str) -> Endpoint {
@@ -391,12 +384,12 @@ pub(crate) async fn act(store: &Arc<dyn Store>, number: usize) {
     let code = |name| connect_code(name, "https://shop.example", Environment::Test);
     let reseller = ResellerId(1);
     let attempt = attempt_id("three");
-    let done_deed = *DEEDS.iter().chain(&SILENT).nth(number).unwrap();
+    let told = *DEEDS.iter().chain(&SILENT).nth(number).unwrap();
     let step = async |name: &str, step: Step| {
-        assert!(done_deed.starts_with(deed(&step)), "{done_deed}: {step:?}");
+        assert!(told.starts_with(deed(&step)), "{told}: {step:?}");
         done(store, payment_of(name), step, now).await;
     };
-    match done_deed {
+    match told {
         "create_merchant" => drop(
             store
                 .create_merchant(merchant(true), line(), now)
@@ -436,13 +429,6 @@ pub(crate) async fn act(store: &Arc<dyn Store>, number: usize) {
         "create_operator" => {
             let made = operator("ann", NOW);
             store.create_operator(made, line(), now).await.unwrap();
-        }
-        "change_operator" => {
-            let id = OperatorId::from_bytes(id_of("ann"));
-            let session = TokenHash::hash("cookie");
-            let change = OperatorChange::SignIn { session };
-            let changed = store.change_operator(id, change, Some(line()), now).await;
-            changed.unwrap().unwrap();
         }
         "remove_operator" => {
             let id = OperatorId::from_bytes(id_of("ann"));
@@ -563,14 +549,14 @@ pub(crate) async fn act(store: &Arc<dyn Store>, number: usize) {
         "create" => drop(store.create(new_payment("paid"), None, now).await.unwrap()),
         "step: open" => step("paid", open("one", "sandbox-test")).await,
         "keep_callback" => {
-            let report = report("provider-1", ProviderStatus::Completed);
+            let report = report("vendor-1", ProviderStatus::Completed);
             let at = account("sandbox-test");
             store
-                .keep_callback(at, "provider-1".into(), Some(report), now)
+                .keep_callback(at, "vendor-1".into(), Some(report), now)
                 .await
                 .unwrap();
         }
-        "step: started" => step("paid", started("one", "provider-1")).await,
+        "step: started" => step("paid", started("one", "vendor-1")).await,
         "unknown_money" => {
             let (found, movement) = movements::unknown("unknown", 100);
             store.unknown_money(found, movement, now).await.unwrap();
@@ -695,8 +681,8 @@ pub(crate) async fn act(store: &Arc<dyn Store>, number: usize) {
             step("asked", Step::Returned { attempt, query }).await;
         }
         "step: report" => {
-            let processing = report("provider-3", ProviderStatus::Processing);
-            step("asked", report_step("three", processing)).await;
+            let processing = report("vendor-3", ProviderStatus::Processing);
+            step("asked", news("three", processing)).await;
         }
         "step: act" => step("asked", Step::Act(Act::ToReview)).await,
         "step: release" => {
@@ -715,13 +701,13 @@ pub(crate) async fn act(store: &Arc<dyn Store>, number: usize) {
                 () = tokio::task::yield_now() => {}
             }
             assert!(!store.waiting(None, 9).await.unwrap().is_empty());
-            release_deliveries(store, &claimed(store, "a", now).await).await;
+            give_back(store, &claimed(store, "a", now).await).await;
         }
         "tried" => {
             let due = claimed(store, "a", now).await;
             let (id, tried) = tried(&due[0], now, false);
             store.tried(id, tried, None, now).await.unwrap();
-            release_deliveries(store, &due[1..]).await;
+            give_back(store, &due[1..]).await;
         }
         "tried_all" => {
             let due = claimed(store, "a", now).await;
@@ -731,7 +717,7 @@ pub(crate) async fn act(store: &Arc<dyn Store>, number: usize) {
                 .collect();
             store.tried_all(tried, now).await.unwrap();
         }
-        "release_deliveries" => release_deliveries(store, &claimed(store, "b", now).await).await,
+        "give_back" => give_back(store, &claimed(store, "b", now).await).await,
         "queue_test" => {
             let id = endpoint("a", NOW).id;
             store.queue_test(id, line(), now).await.unwrap();
@@ -798,11 +784,6 @@ pub(crate) async fn act(store: &Arc<dyn Store>, number: usize) {
             let counting = store.count_trial(trial("method.ideal", NOW), counted);
             counting.await.unwrap();
         }
-        "add_figures" | "add_figures: again" => {
-            let added = [0, 300].map(|begin| period(Environment::Live, later(begin), 1));
-            let adding = store.add_figures(added.to_vec(), Time::default());
-            adding.await.unwrap();
-        }
         "count_trial: later" => {
             let counting = store.count_trial(trial("method.ideal", later(1)), vec![(9, counts(3))]);
             counting.await.unwrap();
@@ -837,7 +818,7 @@ async fn nonce(store: &Arc<dyn Store>) -> Reserved {
 }
 
 /// Whether the nonce is still reserved, if that deed was done before `done`. Reserves it otherwise.
-pub(crate) async fn nonce_is_reserved(store: &Arc<dyn Store>, done: usize) -> bool {
+pub(crate) async fn nonce_is_kept(store: &Arc<dyn Store>, done: usize) -> bool {
     let taken = DEEDS.iter().position(|deed| *deed == NONCE).unwrap();
     done <= taken || nonce(store).await == Reserved::Used
 }
@@ -890,7 +871,6 @@ pub(crate) async fn observe(store: &Arc<dyn Store>) -> String {
         if let Some(history) = store.history(id).await.unwrap() {
             see!(history.decisions, history.transitions, history.notes);
             see!(store.notes(vec![id]).await.unwrap());
-            see!(store.aggregates(vec![id]).await.unwrap());
             let events = history.events.iter();
             see!(
                 events
@@ -942,10 +922,6 @@ pub(crate) async fn observe(store: &Arc<dyn Store>) -> String {
         store.merchants(first(9)).await.unwrap(),
         store.operators(first(9)).await.unwrap(),
         store.operator(TokenHash::hash("ann")).await.unwrap(),
-        store
-            .operator_by_id(OperatorId::from_bytes(id_of("ann")))
-            .await
-            .unwrap(),
         store.account_switches().await.unwrap(),
     );
     let keys = store
@@ -1008,12 +984,6 @@ pub(crate) async fn observe(store: &Arc<dyn Store>) -> String {
         let sums = store.count_trial(trial("method.ideal", since), vec![]);
         see!(sums.await.unwrap());
     }
-    see!(
-        store
-            .figures(Environment::Live, NOW, later(600))
-            .await
-            .unwrap()
-    );
     let mut listed: Vec<String> = Vec::new();
     for each in deliveries(store).await {
         assert_eq!(store.delivery(each.id).await.unwrap().as_ref(), Some(&each));

@@ -22,9 +22,9 @@ use crate::{everything, pruning};
 /// Minimum and maximum progress of each script.
 #[derive(Clone, Debug)]
 pub(crate) struct Acknowledged {
-    minimum: Vec<usize>,
+    floor: Vec<usize>,
     /// Steps that were started.
-    maximum: Vec<usize>,
+    ceiling: Vec<usize>,
     /// Number of acknowledged audit log entries.
     audits: usize,
 }
@@ -32,14 +32,14 @@ pub(crate) struct Acknowledged {
 impl Acknowledged {
     pub(crate) fn nothing(plan: &Plan) -> Self {
         Self {
-            minimum: vec![0; plan.scripts.len()],
-            maximum: vec![0; plan.scripts.len()],
+            floor: vec![0; plan.scripts.len()],
+            ceiling: vec![0; plan.scripts.len()],
             audits: 0,
         }
     }
 
     /// Applies a line that the recorded process printed.
-    pub(crate) fn apply_line(&mut self, plan: &Plan, line: &str) {
+    pub(crate) fn hear(&mut self, plan: &Plan, line: &str) {
         let mut words = line.split(' ');
         let what = words.next().unwrap();
         let mut number = || words.next().unwrap().parse::<usize>().unwrap();
@@ -47,12 +47,12 @@ impl Acknowledged {
         match what {
             // It was read, so it must persist.
             "seen" => {
-                self.minimum[script] = steps;
-                self.maximum[script] = steps;
+                self.floor[script] = steps;
+                self.ceiling[script] = steps;
             }
-            "begun" => self.maximum[script] = steps,
+            "begun" => self.ceiling[script] = steps,
             "done" => {
-                self.minimum[script] = steps;
+                self.floor[script] = steps;
                 if let Script::Operator { .. } = plan.scripts[script] {
                     self.audits += 1;
                 }
@@ -64,12 +64,12 @@ impl Acknowledged {
     /// Whether all planned steps were acknowledged.
     pub(crate) fn is_all(&self, plan: &Plan) -> bool {
         let lengths = plan.scripts.iter().map(Script::length);
-        lengths.eq(self.minimum.iter().copied())
+        lengths.eq(self.floor.iter().copied())
     }
 
     /// Number of acknowledged steps.
     pub(crate) fn done(&self) -> usize {
-        self.minimum.iter().sum()
+        self.floor.iter().sum()
     }
 }
 
@@ -118,14 +118,14 @@ impl Judge {
         }
         let unopened = |error| format!("it does not open: {error}");
         let store = store.map_err(unopened)?;
-        self.check_store(&store, known).await?;
+        self.look(&store, known).await?;
         if !again {
             return works(&store).await;
         }
         store.shut_down().await.map_err(|fault| fault.to_string())?;
         drop(store);
         let store = SledStore::open(&options).map_err(unopened)?;
-        self.check_store(&store, known).await?;
+        self.look(&store, known).await?;
         works(&store).await?;
         store.shut_down().await.map_err(|fault| fault.to_string())?;
         drop(store);
@@ -137,10 +137,10 @@ impl Judge {
         }
     }
 
-    async fn check_store(&self, store: &Arc<SledStore>, known: &Acknowledged) -> Verdict {
+    async fn look(&self, store: &Arc<SledStore>, known: &Acknowledged) -> Verdict {
         let (mut there, mut others) = (0, false);
         for (at, script) in self.plan.scripts.iter().enumerate() {
-            let range = known.minimum[at]..=known.maximum[at];
+            let range = known.floor[at]..=known.ceiling[at];
             let verdict = match script {
                 Script::Payment { number, .. } => {
                     let all = &self.expected[at];
@@ -174,12 +174,12 @@ impl Judge {
 
     async fn everything(&self, store: &Arc<dyn Store>, done: RangeInclusive<usize>) -> Verdict {
         let state = everything::state(store).await;
-        let minimum = *done.start();
+        let floor = *done.start();
         if !self.states[done].contains(&state) {
             let stands = self.states.iter().position(|each| *each == state);
             return Err(format!("what is there is as after {stands:?}"));
         }
-        match everything::nonce_is_reserved(store, minimum).await {
+        match everything::nonce_is_kept(store, floor).await {
             true => Ok(()),
             false => Err("a nonce that was taken is free".into()),
         }

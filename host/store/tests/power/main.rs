@@ -45,8 +45,8 @@ use crate::options::Options;
 type Test = (&'static str, fn(&Options));
 
 fn main() {
-    if let Ok(task) = std::env::var(driver::TASK_VARIABLE) {
-        return driver::main(&task);
+    if let Ok(told) = std::env::var(driver::TOLD) {
+        return driver::main(&told);
     }
     let options = Options::parse(std::env::args().skip(1));
     let tests: [Test; 7] = [

@@ -67,7 +67,7 @@ impl Plan {
     }
 
     /// Kind and number of the plan, in the format that `read` parses.
-    pub(crate) fn to_text(&self, seed: u64) -> String {
+    pub(crate) fn told(&self, seed: u64) -> String {
         match self.scripts[..] {
             [Script::Everything] => "everything 0".into(),
             [Script::Pruning { deliveries }] => format!("pruning {deliveries}"),
@@ -133,7 +133,7 @@ pub(crate) fn first_step(number: usize) -> Step {
 }
 
 fn steps(number: usize, random: &mut Random) -> Vec<Step> {
-    let reference = format!("provider-{number}");
+    let reference = format!("vendor-{number}");
     let mut steps = vec![first_step(number)];
     steps.push(Step::Started {
         held: None,
@@ -151,7 +151,7 @@ fn steps(number: usize, random: &mut Random) -> Vec<Step> {
             detail: format!("news number {returned} of {number}"),
             ..report(&reference, status)
         };
-        report_step(&attempt(number), report)
+        news(&attempt(number), report)
     };
     if random.one_in(2) {
         steps.push(told(ProviderStatus::Processing, 0));

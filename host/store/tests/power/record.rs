@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::{Arc, Mutex, mpsc};
 
 use crate::disk::{Disk, Event, Image, Node, Op};
-use crate::driver::{End, STATES, TASK_VARIABLE};
+use crate::driver::{End, STATES, TOLD};
 use crate::judge::{Acknowledged, Judge, runtime};
 use crate::log::Log;
 use crate::random::Random;
@@ -64,10 +64,10 @@ impl Record {
                 End::AtOnce => "at-once",
                 End::WrittenAnew => "written-anew",
             };
-            let plan = judge.plan().to_text(seed);
-            let task = format!("{plan} {operations} {end} {}", root.display());
+            let plan = judge.plan().told(seed);
+            let told = format!("{plan} {operations} {end} {}", root.display());
             let mut program = Command::new(std::env::current_exe().unwrap());
-            recorder.run(program.env(TASK_VARIABLE, task).env(STATES, judge.states()));
+            recorder.run(program.env(TOLD, told).env(STATES, judge.states()));
         }
         let mut disk = base.clone();
         recorder.events.iter().for_each(|event| disk.happen(event));
@@ -245,7 +245,7 @@ impl Record {
         let mut known = self.known.clone();
         for event in &self.events {
             if let Event::Acknowledged(line) = event {
-                known.apply_line(judge.plan(), line);
+                known.hear(judge.plan(), line);
             }
         }
         known
@@ -308,7 +308,7 @@ impl Record {
             for event in &self.events[happened..*point] {
                 disk.happen(event);
                 if let Event::Acknowledged(line) = event {
-                    known.apply_line(judge.plan(), line);
+                    known.hear(judge.plan(), line);
                 }
             }
             happened = *point;
@@ -341,7 +341,7 @@ impl Record {
         for (at, event) in self.events.iter().enumerate() {
             disk.happen(event);
             match event {
-                Event::Acknowledged(line) => known.apply_line(judge.plan(), line),
+                Event::Acknowledged(line) => known.hear(judge.plan(), line),
                 Event::Began(call, op) => match op {
                     Op::Add { name, node, .. } if name == "db" => database.push(*node),
                     Op::Rename { to, .. } if to.starts_with("snap.") => nameless = Some(op.node()),

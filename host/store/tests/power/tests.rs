@@ -76,7 +76,7 @@ pub(crate) fn what_was_acknowledged_outlives_a_power_cut(options: &Options) {
         losses.extend(record.judge(&judge, images, random.next(), Some(&keep)));
     }
     println!("power: {} images with losses", losses.len());
-    print_losses(&losses);
+    tell(&losses);
     assert!(
         losses.is_empty(),
         "what was acknowledged is lost: run again with `--test power -- --seed {}`",
@@ -89,7 +89,7 @@ fn holds(record: &Record, judge: &Arc<Judge>, images: usize, options: &Options) 
     let keep = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("power");
     let losses = record.judge(judge, images, options.seed, Some(&keep));
     println!("power: {images} images, {} with losses", losses.len());
-    print_losses(&losses);
+    tell(&losses);
     assert!(
         losses.is_empty(),
         "what was acknowledged is lost: run again with `--test power -- --seed {}`",
@@ -150,7 +150,7 @@ pub(crate) fn what_is_left_while_deliveries_are_pruned_outlives_a_power_cut(opti
         without.log().most >> 10,
         losses.len()
     );
-    print_losses(&losses);
+    tell(&losses);
     assert!(!losses.is_empty(), "none is found");
     holds(&record, &judge, options.images.div_ceil(40), options);
 }
@@ -187,7 +187,7 @@ pub(crate) fn no_cut_at_a_start_costs_anything(options: &Options) {
         "power: {images} images of starts, {} with losses",
         losses.len()
     );
-    print_losses(&losses);
+    tell(&losses);
     assert!(images > 0, "no start has emptied anything");
     assert!(
         losses.is_empty(),
@@ -237,12 +237,12 @@ pub(crate) fn a_store_without_folder_syncs_is_found_to_lose(options: &Options) {
 }
 
 /// Prints one example of each kind of loss.
-fn print_losses(losses: &[Loss]) {
-    let mut printed = Vec::new();
+fn tell(losses: &[Loss]) {
+    let mut told = Vec::new();
     for loss in losses {
         let kind = loss.why.split(':').next().unwrap_or_default();
-        if !printed.contains(&kind) {
-            printed.push(kind);
+        if !told.contains(&kind) {
+            told.push(kind);
             let alike = losses.iter().filter(|other| other.why.starts_with(kind));
             println!(
                 "power: {} times: {} ({})",

@@ -5,7 +5,7 @@ use kassette_plugin::provider::{
     DisputeState, QueryPurpose, RefundState, Report, Settlement, Status,
 };
 
-use super::{Payment, ProviderUnderTest, world};
+use super::{Payment, Vendor, world};
 
 /// Ids of a report's refunds. Each may occur only one time.
 fn ids(report: &Report) -> HashSet<String> {
@@ -24,7 +24,7 @@ fn amounts(report: &Report, state: RefundState) -> Vec<u64> {
     amounts
 }
 
-pub fn refunds_are_reported_one_by_one_and_one_that_fails_no_longer_counts<V: ProviderUnderTest>() {
+pub fn refunds_are_told_one_by_one_and_one_that_fails_no_longer_counts<V: Vendor>() {
     use RefundState::{Failed, Succeeded};
     let world = world::<V>();
     let mut payment = Payment::<V>::paid(&world);
@@ -61,7 +61,7 @@ pub fn refunds_are_reported_one_by_one_and_one_that_fails_no_longer_counts<V: Pr
     );
 }
 
-pub fn a_dispute_keeps_its_id_until_it_is_won_or_lost<V: ProviderUnderTest>() {
+pub fn a_dispute_keeps_its_id_until_it_is_won_or_lost<V: Vendor>() {
     for (end, state, given_back) in [
         ("dispute_won", DisputeState::Won, 0),
         ("dispute_lost", DisputeState::Lost, 4990),

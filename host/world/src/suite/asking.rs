@@ -4,9 +4,9 @@ use std::mem::discriminant;
 use kassette_plugin::provider::{Money, QueryFailure, QueryPurpose, Status};
 use kassette_sim::{Fault, State};
 
-use super::{Lost, PURPOSES, Payment, ProviderUnderTest, world};
+use super::{Lost, PURPOSES, Payment, Vendor, world};
 
-pub fn every_outcome_has_its_report<V: ProviderUnderTest>() {
+pub fn every_outcome_has_its_report<V: Vendor>() {
     for (outcome, status) in [
         ("approve", Status::Completed),
         ("decline", V::DECLINED),
@@ -16,12 +16,12 @@ pub fn every_outcome_has_its_report<V: ProviderUnderTest>() {
         let world = world::<V>();
         let mut payment = Payment::<V>::start(&world, V::METHODS[0]);
         payment.choose(outcome);
-        let reported = if V::BY_NOTICE && outcome != "pending" {
-            payment.receive_next()
+        let told = if V::BY_NOTICE && outcome != "pending" {
+            payment.hear()
         } else {
             Vec::new()
         };
-        let report = match reported.into_iter().next() {
+        let report = match told.into_iter().next() {
             Some(first) if outcome != "approve" => first,
             _ => payment.settle(),
         };
@@ -29,12 +29,12 @@ pub fn every_outcome_has_its_report<V: ProviderUnderTest>() {
     }
 }
 
-pub fn a_payer_who_pays_after_a_decline_is_reported_as_paid<V: ProviderUnderTest>() {
+pub fn a_payer_who_pays_after_a_decline_is_told_as_paid<V: Vendor>() {
     let world = world::<V>();
     let mut payment = Payment::<V>::start(&world, V::CAPTURED);
     payment.choose("decline");
     if V::BY_NOTICE {
-        payment.receive_next();
+        payment.hear();
     }
     payment.approve();
     if V::TAKEN_ON_CAPTURE {
@@ -44,19 +44,19 @@ pub fn a_payer_who_pays_after_a_decline_is_reported_as_paid<V: ProviderUnderTest
     assert_eq!(world.entry().captured_times, 1);
 }
 
-pub fn what_was_declined_for_good_can_no_longer_be_paid<V: ProviderUnderTest>() {
+pub fn what_was_declined_for_good_can_no_longer_be_paid<V: Vendor>() {
     let world = world::<V>();
     world.change_setting("keep-open-after-decline", "false");
     let mut payment = Payment::<V>::start(&world, V::METHODS[0]);
     payment.choose("decline");
     world.advance(V::DECLINED_AFTER_MS);
-    let reported = if V::BY_NOTICE {
-        payment.receive_next().remove(0)
+    let told = if V::BY_NOTICE {
+        payment.hear().remove(0)
     } else {
         payment.ask(QueryPurpose::Sync)
     };
     assert_eq!(
-        (reported.status, reported.received.amount),
+        (told.status, told.received.amount),
         (V::DECLINED_FOR_GOOD, 0)
     );
     assert_eq!(payment.choose("approve"), 409);
@@ -64,7 +64,7 @@ pub fn what_was_declined_for_good_can_no_longer_be_paid<V: ProviderUnderTest>() 
     assert_eq!((entry.state, entry.captured_times), (State::Declined, 0));
 }
 
-pub fn a_question_that_got_no_answer_is_no_report<V: ProviderUnderTest>() {
+pub fn a_question_that_got_no_answer_is_no_news<V: Vendor>() {
     for fault in [
         Fault::TimeoutBeforeEffect,
         Fault::Status429,
@@ -96,15 +96,13 @@ pub fn a_question_that_got_no_answer_is_no_report<V: ProviderUnderTest>() {
         assert_eq!(world.entry().state, state, "{fault}");
         world.sim.clear_faults(world.id()).unwrap();
         if V::BY_NOTICE {
-            payment.receive_next();
+            payment.hear();
         }
         assert_eq!(payment.settle().status, Status::Completed, "{fault}");
     }
 }
 
-pub fn a_payment_that_is_held_is_reported_whatever_the_purpose_until_it_is_let_go<
-    V: ProviderUnderTest,
->() {
+pub fn a_payment_that_is_held_is_told_so_whatever_the_purpose_until_it_is_let_go<V: Vendor>() {
     let world = world::<V>();
     let mut payment = Payment::<V>::start(&world, V::METHODS[0]);
     payment.choose("review");
@@ -129,7 +127,7 @@ pub fn a_payment_that_is_held_is_reported_whatever_the_purpose_until_it_is_let_g
     assert_eq!(world.entry().captured_times, 1);
 }
 
-pub fn what_was_received_is_reported_as_the_provider_took_it<V: ProviderUnderTest>() {
+pub fn what_was_received_is_told_as_the_vendor_took_it<V: Vendor>() {
     for (faults, amount, currency) in [
         (&[Fault::WrongAmount][..], 4989, None),
         (&[Fault::WrongCurrency], 4990, Some("USD")),
@@ -154,7 +152,7 @@ pub fn what_was_received_is_reported_as_the_provider_took_it<V: ProviderUnderTes
     }
 }
 
-pub fn a_payment_that_ran_out_of_time_is_expired<V: ProviderUnderTest>() {
+pub fn a_payment_that_ran_out_of_time_is_expired<V: Vendor>() {
     let world = world::<V>();
     let mut payment = Payment::<V>::start(&world, V::METHODS[0]);
     world.advance(payment.open.until.unwrap() - world.now() + V::GRACE_MS);
@@ -171,7 +169,7 @@ pub fn a_payment_that_ran_out_of_time_is_expired<V: ProviderUnderTest>() {
     assert_eq!(world.entry().captured_times, 0);
 }
 
-pub fn an_unknown_attempt_is_absent<V: ProviderUnderTest>() {
+pub fn an_unknown_attempt_is_absent<V: Vendor>() {
     let world = world::<V>();
     let attempt = V::attempt(&world, V::METHODS[0]);
     for &purpose in V::UNKNOWN_PURPOSES {
@@ -190,7 +188,7 @@ pub fn an_unknown_attempt_is_absent<V: ProviderUnderTest>() {
     assert!(world.entries().is_empty());
 }
 
-pub fn what_the_provider_has_forgotten_is_absent<V: ProviderUnderTest>() {
+pub fn what_the_vendor_has_forgotten_is_absent<V: Vendor>() {
     for &purpose in V::FORGOTTEN_PURPOSES {
         let world = world::<V>();
         let mut payment = Payment::<V>::authorised(&world);
@@ -200,7 +198,7 @@ pub fn what_the_provider_has_forgotten_is_absent<V: ProviderUnderTest>() {
     }
 }
 
-pub fn a_reference_of_another_attempt_reports_nothing<V: ProviderUnderTest>() {
+pub fn a_reference_of_another_attempt_tells_nothing<V: Vendor>() {
     for outcome in ["pending", "approve"] {
         let world = world::<V>();
         let other = Payment::<V>::start(&world, V::METHODS[0]);

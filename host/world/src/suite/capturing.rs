@@ -2,9 +2,9 @@
 use kassette_plugin::provider::{QueryFailure, QueryPurpose, Settlement, Status};
 use kassette_sim::Fault;
 
-use super::{PURPOSES, Payment, ProviderUnderTest, world};
+use super::{PURPOSES, Payment, Vendor, world};
 
-pub fn an_authorisation_is_captured_on_capture_alone_and_once<V: ProviderUnderTest>() {
+pub fn an_authorisation_is_captured_on_capture_alone_and_once<V: Vendor>() {
     for by_setting in [false, true] {
         if by_setting && !V::CAPTURE_SETTING {
             continue;
@@ -12,15 +12,11 @@ pub fn an_authorisation_is_captured_on_capture_alone_and_once<V: ProviderUnderTe
         let world = world::<V>();
         let mut payment = Payment::<V>::authorised_by(&world, by_setting);
         let due = payment.attempt.due.clone();
-        let reported = if V::REPORTS_AUTHORISED_AMOUNT {
-            due.amount
-        } else {
-            0
-        };
+        let told = if V::AUTHORISED_IS_TOLD { due.amount } else { 0 };
         let authorised = payment.ask(QueryPurpose::Sync);
         assert_eq!(
             (authorised.status, authorised.received.amount),
-            (Status::Processing, reported)
+            (Status::Processing, told)
         );
         assert_ne!(authorised.settlement, Settlement::Confirmed);
         assert_eq!(world.entry().captured_times, 0);
@@ -44,7 +40,7 @@ pub fn an_authorisation_is_captured_on_capture_alone_and_once<V: ProviderUnderTe
     }
 }
 
-pub fn a_capture_whose_answer_is_lost_is_repeated_without_a_second_capture<V: ProviderUnderTest>() {
+pub fn a_capture_whose_answer_is_lost_is_repeated_without_a_second_capture<V: Vendor>() {
     let world = world::<V>();
     let mut payment = Payment::<V>::authorised(&world);
     world.lose_answer_of(V::CAPTURE_PATH);
@@ -57,9 +53,7 @@ pub fn a_capture_whose_answer_is_lost_is_repeated_without_a_second_capture<V: Pr
     assert_eq!(world.entry().captured_times, 1);
 }
 
-pub fn a_capture_under_way_is_no_money_and_is_neither_repeated_nor_called_off<
-    V: ProviderUnderTest,
->() {
+pub fn a_capture_under_way_is_no_money_and_is_neither_repeated_nor_called_off<V: Vendor>() {
     let world = world::<V>();
     let mut payment = if V::AUTHORISES {
         Payment::<V>::authorised(&world)
@@ -99,7 +93,7 @@ pub fn a_capture_under_way_is_no_money_and_is_neither_repeated_nor_called_off<
     assert_eq!(world.entry().captured_times, 1);
 }
 
-pub fn a_capture_that_is_refused_takes_no_money<V: ProviderUnderTest>() {
+pub fn a_capture_that_is_refused_takes_no_money<V: Vendor>() {
     let world = world::<V>();
     let mut payment = Payment::<V>::authorised(&world);
     world.fault(Fault::CaptureRefused);
@@ -129,14 +123,14 @@ pub fn a_capture_that_is_refused_takes_no_money<V: ProviderUnderTest>() {
     }
 }
 
-pub fn an_authorisation_that_the_provider_voids_is_over_whatever_is_asked<V: ProviderUnderTest>() {
+pub fn an_authorisation_that_the_vendor_voids_is_over_whatever_is_asked<V: Vendor>() {
     for purpose in PURPOSES {
         let world = world::<V>();
         world.fault(Fault::VoidsApproval);
         let mut payment = Payment::<V>::authorised(&world);
         world.advance(2_000);
         if V::BY_NOTICE {
-            payment.receive_next();
+            payment.hear();
         }
         let over = payment.ask(purpose);
         assert_eq!(

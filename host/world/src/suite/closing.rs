@@ -2,9 +2,9 @@
 use kassette_plugin::provider::{QueryFailure, QueryPurpose, StartFailure, Status};
 use kassette_sim::Fault;
 
-use super::{Payment, ProviderUnderTest, world};
+use super::{Payment, Vendor, world};
 
-pub fn closing_proves_that_nothing_can_be_paid<V: ProviderUnderTest>() {
+pub fn closing_proves_that_nothing_can_be_paid<V: Vendor>() {
     for &outcome in V::CLOSABLE_AFTER {
         let world = world::<V>();
         // The payer's approval only authorizes.
@@ -32,7 +32,7 @@ pub fn closing_proves_that_nothing_can_be_paid<V: ProviderUnderTest>() {
     }
 }
 
-pub fn what_was_closed_cannot_be_started_again<V: ProviderUnderTest>() {
+pub fn what_was_closed_cannot_be_started_again<V: Vendor>() {
     let world = world::<V>();
     let mut payment = Payment::<V>::start(&world, V::CLOSABLE);
     assert_eq!(payment.ask(QueryPurpose::Cancel).status, Status::Declined);
@@ -41,7 +41,7 @@ pub fn what_was_closed_cannot_be_started_again<V: ProviderUnderTest>() {
     assert_eq!(world.entries().len(), 1);
 }
 
-pub fn a_close_that_cannot_be_done_now_is_not_certain<V: ProviderUnderTest>() {
+pub fn a_close_that_cannot_be_done_now_is_not_certain<V: Vendor>() {
     for &fault in V::CLOSE_FAULTS {
         let world = world::<V>();
         let mut payment = Payment::<V>::start(&world, V::CLOSABLE);
@@ -59,7 +59,7 @@ pub fn a_close_that_cannot_be_done_now_is_not_certain<V: ProviderUnderTest>() {
     }
 }
 
-pub fn what_was_paid_before_it_was_closed_is_reported_as_paid<V: ProviderUnderTest>() {
+pub fn what_was_paid_before_it_was_closed_is_told_as_paid<V: Vendor>() {
     let world = world::<V>();
     let mut payment = Payment::<V>::start(&world, V::METHODS[0]);
     payment.approve();

@@ -1,11 +1,11 @@
-//! Test suite of the behavior that every provider module must have. A module's tests use it with a [`ProviderUnderTest`] that
-//! describes how its provider differs:
+//! Test suite of the behavior that every provider module must have. A module's tests use it with a [`Vendor`] that
+//! describes how its vendor differs:
 //!
 //! ```ignore
-//! kassette_world::provider_suite!(AtTheProvider);
+//! kassette_world::provider_suite!(AtTheVendor);
 //! ```
 //!
-//! If a provider does not have a behavior, [`ProviderUnderTest::LACKS`] lists it with the reason. The test then runs too and
+//! If a vendor does not have a behavior, [`Vendor::LACKS`] lists it with the reason. The test then runs too and
 //! must fail, so that an outdated reason is noticed.
 
 pub mod afterwards;
@@ -37,21 +37,21 @@ pub const PURPOSES: [QueryPurpose; 3] = [
 /// Result of a query about a start or refund whose response was lost.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Lost {
-    /// The provider finds it by its id, if it was created.
+    /// The vendor finds it by its id, if it was created.
     Found,
     /// The query creates it or finds it.
     Made,
-    /// The provider cannot find it by its id. A payment like this cannot be paid without the response.
+    /// The vendor cannot find it by its id. A payment like this cannot be paid without the response.
     Unfindable,
 }
 
-/// Properties of a provider and its simulator that the suite needs.
-pub trait ProviderUnderTest {
+/// Properties of a vendor and its simulator that the suite needs.
+pub trait Vendor {
     /// The provider module.
     type Module: Provider;
     /// Id of the module.
     const MODULE: &'static str;
-    /// Names of behaviors that the provider does not have, with reasons.
+    /// Names of behaviors that the vendor does not have, with reasons.
     const LACKS: &'static [(&'static str, &'static str)] = &[];
 
     /// Methods with a supported currency. Most tests use the first.
@@ -62,7 +62,7 @@ pub trait ProviderUnderTest {
     const CLOSABLE: Method = Self::METHODS[0];
     /// A method with a currency that it does not support.
     const FOREIGN: Method;
-    /// Name of a secret for the provider's API, and a wrong value.
+    /// Name of a secret for the vendor's API, and a wrong value.
     const CREDENTIAL: (&'static str, &'static str);
     /// A well-formed reference that does not exist in the account.
     const UNKNOWN: &'static str;
@@ -79,15 +79,15 @@ pub trait ProviderUnderTest {
 
     /// Whether money moves only with purpose `capture`, not with the payer's approval.
     const TAKEN_ON_CAPTURE: bool = false;
-    /// Whether only the provider's webhooks report the outcome of a payment.
+    /// Whether only the vendor's webhooks report the outcome of a payment.
     const BY_NOTICE: bool = false;
     /// Whether the report of an authorization contains its amount.
-    const REPORTS_AUTHORISED_AMOUNT: bool = false;
+    const AUTHORISED_IS_TOLD: bool = false;
     /// Whether a payment can be authorized before it is captured.
     const AUTHORISES: bool = true;
     /// Whether the setting `capture` can be `manual`.
     const CAPTURE_SETTING: bool = false;
-    /// Whether the provider accepts a capture first and confirms it later.
+    /// Whether the vendor accepts a capture first and confirms it later.
     const CONFIRMS_LATER: bool = false;
     /// Ending of the URL of a capture.
     const CAPTURE_PATH: &'static str = "/capture";
@@ -95,15 +95,15 @@ pub trait ProviderUnderTest {
     const UNDER_WAY: Status = Status::Processing;
     /// Status after a rejected capture.
     const CAPTURE_REFUSED: Status = Status::Review;
-    /// The provider's reason code for a rejected capture, if it has one.
+    /// The vendor's reason code for a rejected capture, if it has one.
     const CAPTURE_REFUSED_REASON: Option<&'static str> = None;
     /// Whether a capture cannot be repeated after a rejection.
     const REFUSAL_IS_FINAL: bool = false;
-    /// Status of an authorization that the provider has voided.
+    /// Status of an authorization that the vendor has voided.
     const VOIDED: Status = Status::Declined;
-    /// The provider's reason code for the void, if it has one.
+    /// The vendor's reason code for the void, if it has one.
     const VOIDED_REASON: Option<&'static str> = None;
-    /// Purposes whose queries reveal that the provider has lost an approved payment.
+    /// Purposes whose queries reveal that the vendor has lost an approved payment.
     const FORGOTTEN_PURPOSES: &'static [QueryPurpose] = &PURPOSES;
 
     /// Status after a first decline.
@@ -114,7 +114,7 @@ pub trait ProviderUnderTest {
     const DECLINED_AFTER_MS: u64 = 0;
     /// Settlement of a payment in review.
     const HELD: Settlement = Settlement::Confirmed;
-    /// Whether the provider can release a payment in review.
+    /// Whether the vendor can release a payment in review.
     const HELD_IS_LET_GO: bool = true;
     /// Whether the report of a payment in review contains the amount received.
     const HELD_MONEY: bool = true;
@@ -129,24 +129,24 @@ pub trait ProviderUnderTest {
         Fault::Malformed,
         Fault::Truncated,
     ];
-    /// Whether the provider's page redirects the payer to the return URL.
+    /// Whether the vendor's page redirects the payer to the return URL.
     const LEADS_BACK: bool = true;
-    /// Whether the provider's page still accepts input after a cancellation.
+    /// Whether the vendor's page still accepts input after a cancellation.
     const PAGE_STAYS: bool = false;
     /// Time after which an unpaid payment counts as expired, counted from its end.
     const GRACE_MS: u64 = 0;
     /// Whether a report lists refunds individually, not only their sum.
     const LISTS_REFUNDS: bool = true;
-    /// The provider's reason code for a dispute.
+    /// The vendor's reason code for a dispute.
     const DISPUTE_REASON: &'static str = "fraudulent";
 
     /// Method of the payments that the refund tests use.
     const REFUNDED: Method = Self::METHODS[0];
-    /// Whether the provider accepts a refund first and executes it later.
+    /// Whether the vendor accepts a refund first and executes it later.
     const REFUNDED_LATER: bool = false;
     /// Whether the payer has to claim a refund.
     const CLAIMED: bool = false;
-    /// Whether only the provider's webhooks report the outcome of a refund.
+    /// Whether only the vendor's webhooks report the outcome of a refund.
     const REFUNDS_BY_NOTICE: bool = false;
     /// Ending of the URL of a refund.
     const REFUND_PATH: &'static str = "/refunds";
@@ -163,7 +163,7 @@ pub trait ProviderUnderTest {
         world.attempt(method, currency)
     }
 
-    /// Completes a refund: the provider executes it, or the payer claims it.
+    /// Completes a refund: the vendor executes it, or the payer claims it.
     fn finish_refund(world: &World<Self::Module>, payment: &Payment<'_, Self>, given: &Given)
     where
         Self: Sized,
@@ -172,14 +172,14 @@ pub trait ProviderUnderTest {
         world.confirm();
     }
 
-    /// Expected end of the payer's time to pay. `None` if the provider reports none.
+    /// Expected end of the payer's time to pay. `None` if the vendor reports none.
     fn until(attempt: &Attempt) -> Option<u64> {
         Some(attempt.expires)
     }
 }
 
-/// Runs a test, or checks that it fails if the provider lacks the behavior.
-pub fn judge<V: ProviderUnderTest>(name: &str, behaviour: fn()) {
+/// Runs a test, or checks that it fails if the vendor lacks the behavior.
+pub fn judge<V: Vendor>(name: &str, behaviour: fn()) {
     match V::LACKS.iter().find(|(lacking, _)| *lacking == name) {
         None => behaviour(),
         Some((_, reason)) => assert!(
@@ -190,20 +190,20 @@ pub fn judge<V: ProviderUnderTest>(name: &str, behaviour: fn()) {
     }
 }
 
-/// A new world for the provider's module.
-pub fn world<V: ProviderUnderTest>() -> World<V::Module> {
+/// A new world for the vendor's module.
+pub fn world<V: Vendor>() -> World<V::Module> {
     World::new(V::MODULE)
 }
 
 /// A started payment with its latest reference, which the host would store.
-pub struct Payment<'w, V: ProviderUnderTest> {
+pub struct Payment<'w, V: Vendor> {
     pub world: &'w World<V::Module>,
     pub attempt: Attempt,
     pub open: Open,
     reference: String,
 }
 
-impl<'w, V: ProviderUnderTest> Payment<'w, V> {
+impl<'w, V: Vendor> Payment<'w, V> {
     pub fn start(world: &'w World<V::Module>, method: Method) -> Self {
         let attempt = V::attempt(world, method);
         let open = open(world.start(&attempt));
@@ -245,7 +245,7 @@ impl<'w, V: ProviderUnderTest> Payment<'w, V> {
         payment
     }
 
-    /// Submits the payer's choice on the provider's page and returns the HTTP status.
+    /// Submits the payer's choice on the vendor's page and returns the HTTP status.
     pub fn choose(&self, outcome: &str) -> u16 {
         self.world.choose(&self.open, outcome).0
     }
@@ -255,7 +255,7 @@ impl<'w, V: ProviderUnderTest> Payment<'w, V> {
         let status = self.choose("approve");
         assert!(status < 400, "{status}");
         if V::BY_NOTICE {
-            self.receive_next();
+            self.hear();
         }
     }
 
@@ -278,8 +278,8 @@ impl<'w, V: ProviderUnderTest> Payment<'w, V> {
     }
 
     /// Passes a callback to the module and returns the reports in its notices.
-    pub fn receive(&mut self, callback: &CallbackRequest) -> Vec<Report> {
-        let notices = self.world.callback(callback).unwrap().notices;
+    pub fn take(&mut self, news: &CallbackRequest) -> Vec<Report> {
+        let notices = self.world.callback(news).unwrap().notices;
         let reports: Vec<_> = notices.into_iter().filter_map(|one| one.report).collect();
         if let Some(last) = reports.last() {
             self.reference.clone_from(&last.reference);
@@ -288,14 +288,14 @@ impl<'w, V: ProviderUnderTest> Payment<'w, V> {
     }
 
     /// Waits for the next callback and returns its reports.
-    pub fn receive_next(&mut self) -> Vec<Report> {
-        self.receive(&self.world.next_callback())
+    pub fn hear(&mut self) -> Vec<Report> {
+        self.take(&self.world.next_callback())
     }
 
-    /// Report after the provider has confirmed what is pending.
+    /// Report after the vendor has confirmed what is pending.
     pub fn confirmed(&mut self) -> Report {
         if V::BY_NOTICE {
-            self.receive_next().pop().unwrap()
+            self.hear().pop().unwrap()
         } else {
             self.world.confirm();
             self.ask(QueryPurpose::Sync)
@@ -326,72 +326,72 @@ impl<'w, V: ProviderUnderTest> Payment<'w, V> {
     }
 }
 
-/// Creates a test for each behavior. The argument is a type that implements [`ProviderUnderTest`].
+/// Creates a test for each behavior. The argument is a type that implements [`Vendor`].
 #[macro_export]
 macro_rules! provider_suite {
-    ($provider:ty) => {
-        $crate::provider_suite!(@each $provider;
+    ($vendor:ty) => {
+        $crate::provider_suite!(@each $vendor;
             starting::a_payment_is_started_approved_and_completed,
             starting::a_repeated_start_finds_the_payment_whatever_was_learnt_of_the_payer,
             starting::what_surely_did_nothing_is_unavailable,
             starting::what_may_have_done_something_is_uncertain_and_a_repeat_makes_it_certain,
             starting::a_currency_that_the_method_does_not_take_is_for_another_provider,
             starting::wrong_credentials_are_for_another_provider,
-            starting::health_reports_whether_the_provider_can_be_reached,
-            starting::a_provider_that_was_restarted_still_knows_its_payments,
+            starting::health_tells_whether_the_vendor_can_be_reached,
+            starting::a_vendor_that_was_restarted_still_knows_its_payments,
             asking::every_outcome_has_its_report,
-            asking::a_payer_who_pays_after_a_decline_is_reported_as_paid,
+            asking::a_payer_who_pays_after_a_decline_is_told_as_paid,
             asking::what_was_declined_for_good_can_no_longer_be_paid,
-            asking::a_question_that_got_no_answer_is_no_report,
-            asking::a_payment_that_is_held_is_reported_whatever_the_purpose_until_it_is_let_go,
-            asking::what_was_received_is_reported_as_the_provider_took_it,
+            asking::a_question_that_got_no_answer_is_no_news,
+            asking::a_payment_that_is_held_is_told_so_whatever_the_purpose_until_it_is_let_go,
+            asking::what_was_received_is_told_as_the_vendor_took_it,
             asking::a_payment_that_ran_out_of_time_is_expired,
             asking::an_unknown_attempt_is_absent,
-            asking::what_the_provider_has_forgotten_is_absent,
-            asking::a_reference_of_another_attempt_reports_nothing,
+            asking::what_the_vendor_has_forgotten_is_absent,
+            asking::a_reference_of_another_attempt_tells_nothing,
             capturing::an_authorisation_is_captured_on_capture_alone_and_once,
             capturing::a_capture_whose_answer_is_lost_is_repeated_without_a_second_capture,
             capturing::a_capture_under_way_is_no_money_and_is_neither_repeated_nor_called_off,
             capturing::a_capture_that_is_refused_takes_no_money,
-            capturing::an_authorisation_that_the_provider_voids_is_over_whatever_is_asked,
+            capturing::an_authorisation_that_the_vendor_voids_is_over_whatever_is_asked,
             closing::closing_proves_that_nothing_can_be_paid,
             closing::what_was_closed_cannot_be_started_again,
             closing::a_close_that_cannot_be_done_now_is_not_certain,
-            closing::what_was_paid_before_it_was_closed_is_reported_as_paid,
-            afterwards::refunds_are_reported_one_by_one_and_one_that_fails_no_longer_counts,
+            closing::what_was_paid_before_it_was_closed_is_told_as_paid,
+            afterwards::refunds_are_told_one_by_one_and_one_that_fails_no_longer_counts,
             afterwards::a_dispute_keeps_its_id_until_it_is_won_or_lost,
             refunds::terms_name_methods_of_the_module_without_a_request,
-            refunds::all_of_the_money_is_refunded_and_then_nothing_is_left,
-            refunds::parts_are_refunded_and_never_more_than_is_left,
-            refunds::the_same_order_refunds_once_even_when_the_providers_keys_have_ended,
-            refunds::a_refund_whose_answer_is_lost_is_uncertain_and_refunded_once,
-            refunds::what_may_have_refunded_something_is_uncertain_and_refunded_once,
-            refunds::what_surely_refunded_nothing_is_unavailable,
-            refunds::a_refund_that_fails_later_is_reported_and_can_be_refunded_again,
-            refunds::our_refund_is_reported_by_its_order_and_one_of_the_dashboard_by_none,
-            refunds::nothing_is_refunded_of_a_payment_that_the_provider_does_not_know,
-            refunds::wrong_credentials_refund_nothing_and_prove_nothing,
-            callbacks::callback_names_the_attempt,
-            callbacks::forged_callback_is_refused,
-            callbacks::callback_with_another_byte_is_refused,
-            callbacks::callback_signed_with_the_secret_before_counts_during_a_rotation_alone,
-            callbacks::callback_that_is_too_old_is_refused,
-            callbacks::callbacks_received_twice_or_in_the_wrong_order_change_nothing,
+            refunds::all_of_the_money_is_given_back_and_then_nothing_is_left,
+            refunds::parts_are_given_back_and_never_more_than_is_left,
+            refunds::the_same_order_gives_back_once_even_when_the_vendors_keys_have_ended,
+            refunds::a_refund_whose_answer_is_lost_is_uncertain_and_given_once,
+            refunds::what_may_have_given_something_back_is_uncertain_and_given_once,
+            refunds::what_surely_gave_nothing_back_is_unavailable,
+            refunds::a_refund_that_fails_later_is_told_and_can_be_given_again,
+            refunds::our_refund_is_told_by_its_order_and_one_of_the_dashboard_by_none,
+            refunds::nothing_is_given_back_of_a_payment_that_the_vendor_does_not_know,
+            refunds::wrong_credentials_give_nothing_back_and_prove_nothing,
+            callbacks::news_names_the_attempt,
+            callbacks::forged_news_is_refused,
+            callbacks::news_with_another_byte_is_refused,
+            callbacks::news_signed_with_the_secret_before_counts_during_a_rotation_alone,
+            callbacks::news_that_is_too_old_is_refused,
+            callbacks::news_told_twice_or_in_the_wrong_order_changes_nothing,
         );
     };
-    (@each $provider:ty; $($module:ident::$name:ident),+ $(,)?) => {
+    (@each $vendor:ty; $($module:ident::$name:ident),+ $(,)?) => {
         $(
             #[test]
             fn $name() {
-                let behaviour = $crate::suite::$module::$name::<$provider>;
-                $crate::suite::judge::<$provider>(stringify!($name), behaviour);
+                let behaviour = $crate::suite::$module::$name::<$vendor>;
+                $crate::suite::judge::<$vendor>(stringify!($name), behaviour);
             }
         )+
 
         #[test]
-        fn what_the_provider_lacks_is_named_as_the_suite_names_it() {
+        fn what_the_vendor_lacks_is_named_as_the_suite_names_it() {
             let known = [$(stringify!($name)),+];
-            for (lacking, reason) in <$provider as $crate::suite::ProviderUnderTest>::LACKS {
+            for (lacking, reason) in <$vendor as $crate::suite::Vendor>::LACKS {
                 assert!(known.contains(lacking), "{lacking}");
                 assert!(!reason.is_empty(), "{lacking}");
             }

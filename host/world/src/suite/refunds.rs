@@ -4,21 +4,21 @@ use kassette_plugin::provider::{
 };
 use kassette_sim::Fault;
 
-use super::{Lost, Payment, ProviderUnderTest, world};
+use super::{Lost, Payment, Vendor, world};
 use crate::World;
 
 /// Maximum number of callbacks that are searched for one about a refund.
-const MAX_CALLBACKS: usize = 10;
-/// Longer than any provider stores an idempotency key: 40 days.
+const NEWS: usize = 10;
+/// Longer than any vendor stores an idempotency key: 40 days.
 const KEYS_HAVE_ENDED_MS: u64 = 40 * 86_400_000;
 
 /// A completed payment, and the facts that the host passes to a module for a refund.
-struct Taken<'w, V: ProviderUnderTest> {
+struct Taken<'w, V: Vendor> {
     payment: Payment<'w, V>,
     paid: Paid,
 }
 
-impl<'w, V: ProviderUnderTest> Taken<'w, V> {
+impl<'w, V: Vendor> Taken<'w, V> {
     fn new(world: &'w World<V::Module>) -> Self {
         let mut payment = Payment::<V>::start(world, V::REFUNDED);
         payment.approve();
@@ -52,7 +52,7 @@ impl<'w, V: ProviderUnderTest> Taken<'w, V> {
     }
 
     fn refund(&self, order: &Order) -> Result<Given, RefundFailure> {
-        self.world().request_refund(&self.paid, order)
+        self.world().give_back(&self.paid, order)
     }
 
     fn query(&self, order: &Order) -> Result<Given, QueryFailure> {
@@ -72,16 +72,16 @@ impl<'w, V: ProviderUnderTest> Taken<'w, V> {
         given
     }
 
-    /// State of a refund after the provider has completed it.
+    /// State of a refund after the vendor has completed it.
     fn done(&mut self, order: &Order, given: &Given) -> RefundState {
         V::finish_refund(self.world(), &self.payment, given);
-        self.refund_state(order, given)
+        self.told(order, given)
     }
 
-    /// Current state of a refund at the provider.
-    fn refund_state(&mut self, order: &Order, given: &Given) -> RefundState {
+    /// Current state of a refund at the vendor.
+    fn told(&mut self, order: &Order, given: &Given) -> RefundState {
         if V::REFUNDS_BY_NOTICE {
-            return self.refund_state_in_callbacks(&given.reference);
+            return self.news_of(&given.reference);
         }
         let order = known(order, given);
         let asked = self.query(&order).unwrap();
@@ -90,10 +90,10 @@ impl<'w, V: ProviderUnderTest> Taken<'w, V> {
     }
 
     /// State of a refund from the next callbacks.
-    fn refund_state_in_callbacks(&mut self, id: &str) -> RefundState {
-        let mut reports = (0..MAX_CALLBACKS).flat_map(|_| self.payment.receive_next());
-        let reported = reports.find_map(|report| state_in(&report, id));
-        reported.unwrap_or_else(|| panic!("no news of the refund {id}"))
+    fn news_of(&mut self, id: &str) -> RefundState {
+        let mut reports = (0..NEWS).flat_map(|_| self.payment.hear());
+        let told = reports.find_map(|report| state_in(&report, id));
+        told.unwrap_or_else(|| panic!("no news of the refund {id}"))
     }
 
     /// Total refunded in minor units, from the simulator's books.
@@ -102,7 +102,7 @@ impl<'w, V: ProviderUnderTest> Taken<'w, V> {
     }
 }
 
-/// The order with the provider's reference, as the host sends it once known.
+/// The order with the vendor's reference, as the host sends it once known.
 fn known(order: &Order, given: &Given) -> Order {
     Order {
         reference: Some(given.reference.clone()),
@@ -112,8 +112,8 @@ fn known(order: &Order, given: &Given) -> Order {
 
 fn state_in(report: &Report, id: &str) -> Option<RefundState> {
     let refunds = &report.particulars.refunds;
-    let reported = refunds.iter().find(|refund| refund.id == id)?;
-    Some(reported.state)
+    let told = refunds.iter().find(|refund| refund.id == id)?;
+    Some(told.state)
 }
 
 /// Converts an amount such as `12.34` to minor units.
@@ -121,7 +121,7 @@ fn minor(amount: &str) -> u64 {
     amount.replace('.', "").parse().unwrap()
 }
 
-pub fn terms_name_methods_of_the_module_without_a_request<V: ProviderUnderTest>() {
+pub fn terms_name_methods_of_the_module_without_a_request<V: Vendor>() {
     let world = world::<V>();
     let terms = world.refund_terms();
     assert!(world.sent().is_empty());
@@ -134,7 +134,7 @@ pub fn terms_name_methods_of_the_module_without_a_request<V: ProviderUnderTest>(
     }
 }
 
-pub fn all_of_the_money_is_refunded_and_then_nothing_is_left<V: ProviderUnderTest>() {
+pub fn all_of_the_money_is_given_back_and_then_nothing_is_left<V: Vendor>() {
     let world = world::<V>();
     let mut taken = Taken::<V>::new(&world);
     let whole = taken.order(4990);
@@ -146,7 +146,7 @@ pub fn all_of_the_money_is_refunded_and_then_nothing_is_left<V: ProviderUnderTes
     assert_eq!(taken.refunded(), 4990);
 }
 
-pub fn parts_are_refunded_and_never_more_than_is_left<V: ProviderUnderTest>() {
+pub fn parts_are_given_back_and_never_more_than_is_left<V: Vendor>() {
     let world = world::<V>();
     let mut taken = Taken::<V>::new(&world);
     let terms = world.refund_terms();
@@ -167,7 +167,7 @@ pub fn parts_are_refunded_and_never_more_than_is_left<V: ProviderUnderTest>() {
     assert_eq!(taken.refunded(), 4990);
 }
 
-pub fn the_same_order_refunds_once_even_when_the_providers_keys_have_ended<V: ProviderUnderTest>() {
+pub fn the_same_order_gives_back_once_even_when_the_vendors_keys_have_ended<V: Vendor>() {
     let world = world::<V>();
     let mut taken = Taken::<V>::new(&world);
     let order = taken.order(1000);
@@ -183,7 +183,7 @@ pub fn the_same_order_refunds_once_even_when_the_providers_keys_have_ended<V: Pr
     assert_eq!(taken.refunded(), 1000);
 }
 
-pub fn a_refund_whose_answer_is_lost_is_uncertain_and_refunded_once<V: ProviderUnderTest>() {
+pub fn a_refund_whose_answer_is_lost_is_uncertain_and_given_once<V: Vendor>() {
     let world = world::<V>();
     let mut taken = Taken::<V>::new(&world);
     let order = taken.order(1000);
@@ -193,7 +193,7 @@ pub fn a_refund_whose_answer_is_lost_is_uncertain_and_refunded_once<V: ProviderU
     made_certain(&mut taken, &order, true);
 }
 
-pub fn what_may_have_refunded_something_is_uncertain_and_refunded_once<V: ProviderUnderTest>() {
+pub fn what_may_have_given_something_back_is_uncertain_and_given_once<V: Vendor>() {
     for (fault, effect) in [
         (Fault::TimeoutBeforeEffect, false),
         (Fault::TimeoutAfterEffect, true),
@@ -216,7 +216,7 @@ pub fn what_may_have_refunded_something_is_uncertain_and_refunded_once<V: Provid
 }
 
 /// Resolves an uncertain refund like the host: queries and repeats it.
-fn made_certain<V: ProviderUnderTest>(taken: &mut Taken<'_, V>, order: &Order, effect: bool) {
+fn made_certain<V: Vendor>(taken: &mut Taken<'_, V>, order: &Order, effect: bool) {
     let asked = taken.query(order);
     match (V::REFUND_LOST, effect) {
         (Lost::Found, false) => assert_eq!(asked, Err(QueryFailure::Absent)),
@@ -236,7 +236,7 @@ fn made_certain<V: ProviderUnderTest>(taken: &mut Taken<'_, V>, order: &Order, e
     assert_eq!(taken.refunded(), 1000);
 }
 
-pub fn what_surely_refunded_nothing_is_unavailable<V: ProviderUnderTest>() {
+pub fn what_surely_gave_nothing_back_is_unavailable<V: Vendor>() {
     for &fault in V::SURE {
         let world = world::<V>();
         let taken = Taken::<V>::new(&world);
@@ -267,14 +267,14 @@ pub fn what_surely_refunded_nothing_is_unavailable<V: ProviderUnderTest>() {
     );
 }
 
-pub fn a_refund_that_fails_later_is_reported_and_can_be_refunded_again<V: ProviderUnderTest>() {
+pub fn a_refund_that_fails_later_is_told_and_can_be_given_again<V: Vendor>() {
     let world = world::<V>();
     let mut taken = Taken::<V>::new(&world);
     let order = taken.order(4990);
     let given = taken.given(&order);
     assert_eq!(taken.done(&order, &given), RefundState::Succeeded);
     assert!(taken.payment.choose("refund_fails") < 400);
-    assert_eq!(taken.refund_state(&order, &given), RefundState::Failed);
+    assert_eq!(taken.told(&order, &given), RefundState::Failed);
     assert_eq!(taken.refunded(), 0);
     let another = taken.order(4990);
     let again = taken.given(&another);
@@ -283,22 +283,17 @@ pub fn a_refund_that_fails_later_is_reported_and_can_be_refunded_again<V: Provid
     assert_eq!(taken.refunded(), 4990);
 }
 
-pub fn our_refund_is_reported_by_its_order_and_one_of_the_dashboard_by_none<
-    V: ProviderUnderTest,
->() {
+pub fn our_refund_is_told_by_its_order_and_one_of_the_dashboard_by_none<V: Vendor>() {
     let world = world::<V>();
     let mut taken = Taken::<V>::new(&world);
     let order = taken.order(1000);
     let given = taken.given(&order);
     assert_eq!(taken.done(&order, &given), RefundState::Succeeded);
     assert!(world.refund(&taken.payment.open, "5.00").0 < 400);
-    let reported = taken.payment.ask(QueryPurpose::Sync);
-    assert_eq!(
-        (reported.status, reported.given_back),
-        (Status::Completed, 1500)
-    );
+    let told = taken.payment.ask(QueryPurpose::Sync);
+    assert_eq!((told.status, told.given_back), (Status::Completed, 1500));
     let of = |amount| {
-        let refunds = reported.particulars.refunds.iter();
+        let refunds = told.particulars.refunds.iter();
         let mut found = refunds.filter(|refund| refund.amount == amount);
         let refund = found.next().unwrap();
         assert!(found.next().is_none());
@@ -310,7 +305,7 @@ pub fn our_refund_is_reported_by_its_order_and_one_of_the_dashboard_by_none<
     assert_eq!(other.order_id, None);
 }
 
-pub fn nothing_is_refunded_of_a_payment_that_the_provider_does_not_know<V: ProviderUnderTest>() {
+pub fn nothing_is_given_back_of_a_payment_that_the_vendor_does_not_know<V: Vendor>() {
     let world = world::<V>();
     let taken = Taken::<V>::new(&world);
     let unknown = Paid {
@@ -320,7 +315,7 @@ pub fn nothing_is_refunded_of_a_payment_that_the_provider_does_not_know<V: Provi
         ..taken.paid.clone()
     };
     let order = taken.order(1000);
-    let refused = world.request_refund(&unknown, &order);
+    let refused = world.give_back(&unknown, &order);
     assert!(
         matches!(
             refused,
@@ -333,7 +328,7 @@ pub fn nothing_is_refunded_of_a_payment_that_the_provider_does_not_know<V: Provi
     assert_eq!(taken.refunded(), 0);
 }
 
-pub fn wrong_credentials_refund_nothing_and_prove_nothing<V: ProviderUnderTest>() {
+pub fn wrong_credentials_give_nothing_back_and_prove_nothing<V: Vendor>() {
     let world = world::<V>();
     let taken = Taken::<V>::new(&world);
     let (name, wrong) = V::CREDENTIAL;

@@ -5,10 +5,10 @@ use kassette_plugin::provider::{
 };
 use kassette_sim::Fault;
 
-use super::{Lost, PURPOSES, Payment, ProviderUnderTest, world};
+use super::{Lost, PURPOSES, Payment, Vendor, world};
 use crate::{World, open};
 
-pub fn a_payment_is_started_approved_and_completed<V: ProviderUnderTest>() {
+pub fn a_payment_is_started_approved_and_completed<V: Vendor>() {
     for environment in [Environment::Test, Environment::Live] {
         for &method in V::METHODS {
             let world = World::with_module(V::MODULE, environment);
@@ -27,7 +27,7 @@ pub fn a_payment_is_started_approved_and_completed<V: ProviderUnderTest>() {
             let leads_back = back.is_some_and(|to| to.starts_with(&payment.attempt.return_url));
             assert_eq!(leads_back, V::LEADS_BACK, "{method:?}");
             if V::BY_NOTICE {
-                payment.receive_next();
+                payment.hear();
             }
             let paid = payment.settle();
             assert_eq!(
@@ -53,7 +53,7 @@ pub fn a_payment_is_started_approved_and_completed<V: ProviderUnderTest>() {
     }
 }
 
-pub fn a_repeated_start_finds_the_payment_whatever_was_learnt_of_the_payer<V: ProviderUnderTest>() {
+pub fn a_repeated_start_finds_the_payment_whatever_was_learnt_of_the_payer<V: Vendor>() {
     for &method in V::METHODS {
         let world = world::<V>();
         let mut payment = Payment::<V>::start(&world, method);
@@ -80,7 +80,7 @@ pub fn a_repeated_start_finds_the_payment_whatever_was_learnt_of_the_payer<V: Pr
     }
 }
 
-pub fn what_surely_did_nothing_is_unavailable<V: ProviderUnderTest>() {
+pub fn what_surely_did_nothing_is_unavailable<V: Vendor>() {
     for &fault in V::SURE {
         let world = world::<V>();
         world.fault(fault);
@@ -98,9 +98,7 @@ pub fn what_surely_did_nothing_is_unavailable<V: ProviderUnderTest>() {
     assert!(world.entries().is_empty());
 }
 
-pub fn what_may_have_done_something_is_uncertain_and_a_repeat_makes_it_certain<
-    V: ProviderUnderTest,
->() {
+pub fn what_may_have_done_something_is_uncertain_and_a_repeat_makes_it_certain<V: Vendor>() {
     for (fault, entries) in [
         (Fault::TimeoutBeforeEffect, 0),
         (Fault::TimeoutAfterEffect, 1),
@@ -133,7 +131,7 @@ pub fn what_may_have_done_something_is_uncertain_and_a_repeat_makes_it_certain<
     }
 }
 
-pub fn a_currency_that_the_method_does_not_take_is_for_another_provider<V: ProviderUnderTest>() {
+pub fn a_currency_that_the_method_does_not_take_is_for_another_provider<V: Vendor>() {
     let world = world::<V>();
     let refused = world.start(&V::attempt(&world, V::FOREIGN));
     let elsewhere = matches!(
@@ -144,7 +142,7 @@ pub fn a_currency_that_the_method_does_not_take_is_for_another_provider<V: Provi
     assert!(world.entries().is_empty());
 }
 
-pub fn wrong_credentials_are_for_another_provider<V: ProviderUnderTest>() {
+pub fn wrong_credentials_are_for_another_provider<V: Vendor>() {
     let world = world::<V>();
     let mut payment = Payment::<V>::start(&world, V::METHODS[0]);
     let (name, wrong) = V::CREDENTIAL;
@@ -157,7 +155,7 @@ pub fn wrong_credentials_are_for_another_provider<V: ProviderUnderTest>() {
     assert!(matches!(world.health(), Condition::Down(_)));
 }
 
-pub fn health_reports_whether_the_provider_can_be_reached<V: ProviderUnderTest>() {
+pub fn health_tells_whether_the_vendor_can_be_reached<V: Vendor>() {
     for environment in [Environment::Test, Environment::Live] {
         let world = World::<V::Module>::with_module(V::MODULE, environment);
         assert_eq!(world.health(), Condition::Operational);
@@ -166,7 +164,7 @@ pub fn health_reports_whether_the_provider_can_be_reached<V: ProviderUnderTest>(
     }
 }
 
-pub fn a_provider_that_was_restarted_still_knows_its_payments<V: ProviderUnderTest>() {
+pub fn a_vendor_that_was_restarted_still_knows_its_payments<V: Vendor>() {
     let mut world = world::<V>();
     let attempt = V::attempt(&world, V::METHODS[0]);
     let started = open(world.start(&attempt));

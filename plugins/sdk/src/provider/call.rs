@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn a_form_is_encoded_and_says_so() {
-        let call = Call::new(Verb::Post, "https://provider.example/v1").form(&[
+        let call = Call::new(Verb::Post, "https://vendor.example/v1").form(&[
             ("return_url", "https://shop.example/?a=b c"),
             ("amount", "4990"),
         ]);
@@ -279,9 +279,9 @@ mod tests {
     }
 
     #[test]
-    fn the_setting_goes_before_the_providers_own_address() {
+    fn the_setting_goes_before_the_vendors_own_address() {
         let mut account = Account {
-            id: "provider-live".into(),
+            id: "vendor-live".into(),
             environment: Environment::Live,
             now: 0,
             callback_url: String::new(),
@@ -290,13 +290,13 @@ mod tests {
         let base = |account: &Account| {
             base_url(
                 account,
-                "https://api.provider.example/",
-                "https://test.provider.example",
+                "https://api.vendor.example/",
+                "https://test.vendor.example",
             )
         };
-        assert_eq!(base(&account), "https://api.provider.example");
+        assert_eq!(base(&account), "https://api.vendor.example");
         account.environment = Environment::Test;
-        assert_eq!(base(&account), "https://test.provider.example");
+        assert_eq!(base(&account), "https://test.vendor.example");
         account.settings = vec![(BASE_URL.into(), "http://127.0.0.1:9/".into())];
         assert_eq!(base(&account), "http://127.0.0.1:9");
     }

@@ -106,7 +106,7 @@ mod tests {
     fn request() -> Request {
         Request {
             verb: Verb::Get,
-            url: "https://provider.example".into(),
+            url: "https://vendor.example".into(),
             headers: vec![],
             credentials: vec![],
             body: vec![],

@@ -10,7 +10,7 @@ use crate::method::{Availability, Candidate, Context, Environment, Health, Verdi
 pub fn context(currency: &str, amount: Option<&str>) -> Context {
     let amount = amount.map(|text| {
         let parsed = amount::parse(text);
-        assert!(parsed.is_some(), "{text:?} is not an amount");
+        assert!(parsed.is_some(), "{text:?} is no amount");
         parsed.unwrap_or_default()
     });
     Context {

@@ -23,14 +23,14 @@ fn paid(w: &World, method: &str) -> (Attempt, Open, Vec<Report>) {
 }
 
 #[test]
-fn refunds_are_reported_each_with_its_own_id_and_what_failed_is_taken_back() {
+fn refunds_are_told_each_with_its_own_id_and_what_failed_is_taken_back() {
     for method in ["ideal", "credit_card"] {
         let w = world();
         let (_, open, _) = paid(&w, method);
         let mut ids = Vec::new();
         for amount in [1_000, 1_000, 500] {
             let refund = w.sim.refund_part(w.id(), &open.reference, amount);
-            let id = w.run_at_provider(refund).unwrap();
+            let id = w.at_the_vendor(refund).unwrap();
             let refunded = report(&w);
             assert_eq!(
                 (refunded.status, refunded.settlement, refunded.given_back),
@@ -49,7 +49,7 @@ fn refunds_are_reported_each_with_its_own_id_and_what_failed_is_taken_back() {
             ids.push(id);
         }
         let fails = w.sim.fail_refund(w.id(), &open.reference, &ids[1]);
-        w.run_at_provider(fails).unwrap();
+        w.at_the_vendor(fails).unwrap();
         let failed = report(&w);
         let [refund] = failed.particulars.refunds.as_slice() else {
             panic!("one refund: {failed:?}")
@@ -65,7 +65,7 @@ fn refunds_are_reported_each_with_its_own_id_and_what_failed_is_taken_back() {
 fn a_chargeback_takes_the_money_at_once_and_its_reversal_brings_it_back() {
     let w = world();
     let (attempt, open, _) = paid(&w, "credit_card");
-    let id = w.run_at_provider(w.sim.dispute(w.id(), &open.reference));
+    let id = w.at_the_vendor(w.sim.dispute(w.id(), &open.reference));
     let id = id.unwrap();
     let lost = report(&w);
     assert_eq!((lost.status, lost.given_back), (Status::Review, 0));
@@ -79,7 +79,7 @@ fn a_chargeback_takes_the_money_at_once_and_its_reversal_brings_it_back() {
     assert_eq!(dispute.reason.as_deref(), Some("10.4"));
     assert!(dispute.respond_by.is_some_and(|by| by > w.now()));
     let ended = w.sim.end_dispute(w.id(), &open.reference, true);
-    w.run_at_provider(ended).unwrap();
+    w.at_the_vendor(ended).unwrap();
     let won = report(&w);
     assert_eq!(won.status, Status::Pending);
     let states: Vec<_> = won
@@ -92,11 +92,11 @@ fn a_chargeback_takes_the_money_at_once_and_its_reversal_brings_it_back() {
 }
 
 #[test]
-fn support_sees_what_and_when_a_payer_paid_and_under_which_ids() {
+fn support_is_told_with_what_and_when_a_payer_paid_and_under_which_ids() {
     let w = world();
-    let (_, _, reported) = paid(&w, "credit_card");
-    let [approved, captured] = reported.as_slice() else {
-        panic!("two reports: {reported:?}")
+    let (_, _, told) = paid(&w, "credit_card");
+    let [approved, captured] = told.as_slice() else {
+        panic!("two reports: {told:?}")
     };
     let of = &approved.particulars;
     assert_eq!(of.instrument.as_deref(), Some("visa 1111"));
@@ -112,23 +112,23 @@ fn support_sees_what_and_when_a_payer_paid_and_under_which_ids() {
     assert_eq!(of.captured_at.map(|at| at / 1_000), Some(w.now() / 1_000));
     assert_eq!(of.references.len(), 2, "the payment's and the capture's");
     assert_eq!(of.references.first(), Some(payment));
-    let (_, _, reported) = paid(&w, "ideal");
-    let bank = reported
+    let (_, _, told) = paid(&w, "ideal");
+    let bank = told
         .first()
-        .and_then(|reported| reported.particulars.instrument.as_deref());
+        .and_then(|told| told.particulars.instrument.as_deref());
     assert_eq!(bank, Some("bank TESTNL01"));
 }
 
 #[test]
-fn what_was_reported_afterwards_changes_nothing_about_the_capture() {
+fn what_was_told_afterwards_changes_nothing_about_the_capture() {
     let w = world();
-    let (attempt, open, reported) = paid(&w, "ideal");
+    let (attempt, open, told) = paid(&w, "ideal");
     let refund = w.sim.refund_part(w.id(), &open.reference, 1_000);
-    w.run_at_provider(refund).unwrap();
+    w.at_the_vendor(refund).unwrap();
     let refunded = report(&w);
     let asked = w.query(&attempt, Some(&refunded.reference), QueryPurpose::Sync);
     assert_eq!(asked.unwrap().status, Status::Pending);
-    let first = reported.first().unwrap();
+    let first = told.first().unwrap();
     let asked = w.query(&attempt, Some(&first.reference), QueryPurpose::Sync);
     assert_eq!(asked.unwrap().status, Status::Completed);
 }
@@ -139,7 +139,7 @@ fn taken(w: &World, method: &str) -> (Open, Paid) {
     let [approved, done] = reports.as_slice() else {
         panic!("two reports")
     };
-    let reported = Paid {
+    let told = Paid {
         attempt: attempt.id,
         method: method.into(),
         reference: done.reference.clone(),
@@ -149,32 +149,32 @@ fn taken(w: &World, method: &str) -> (Open, Paid) {
         merchant_order: attempt.merchant_order,
         merchant: attempt.merchant,
     };
-    (open, reported)
+    (open, told)
 }
 
 /// The only refund in the next notification.
-fn next_refund(w: &World) -> Refund {
-    let reported = report(w);
-    let [refund] = reported.particulars.refunds.as_slice() else {
-        panic!("one refund: {reported:?}")
+fn refund_told(w: &World) -> Refund {
+    let told = report(w);
+    let [refund] = told.particulars.refunds.as_slice() else {
+        panic!("one refund: {told:?}")
     };
     refund.clone()
 }
 
 /// Refunds, and returns the state in the following notification.
 fn given_back(w: &World, paid: &Paid, order: &Order) -> RefundState {
-    let given = w.request_refund(paid, order).unwrap();
+    let given = w.give_back(paid, order).unwrap();
     assert_eq!(given.state, RefundState::Pending);
     w.confirm();
-    let reported = next_refund(w);
-    assert_eq!(reported.id, given.reference);
-    assert_eq!(reported.order_id.as_deref(), Some(order.id.as_str()));
-    assert_eq!(reported.amount, order.amount.amount);
-    reported.state
+    let told = refund_told(w);
+    assert_eq!(told.id, given.reference);
+    assert_eq!(told.order_id.as_deref(), Some(order.id.as_str()));
+    assert_eq!(told.amount, order.amount.amount);
+    told.state
 }
 
 #[test]
-fn parts_are_refunded_and_what_is_too_much_is_refused_by_a_callback() {
+fn parts_are_given_back_and_what_is_too_much_is_refused_by_news() {
     for (method, currency) in crate::METHODS {
         let w = world();
         let (_, paid) = taken(&w, method);
@@ -193,19 +193,19 @@ fn parts_are_refunded_and_what_is_too_much_is_refused_by_a_callback() {
 }
 
 #[test]
-fn a_refund_that_adyen_refuses_later_is_reported_with_its_reason() {
+fn a_refund_that_adyen_refuses_later_is_told_with_its_reason() {
     for fault in [Fault::RefundFails, Fault::RefundRefused] {
         let w = world();
         let (_, paid) = taken(&w, "credit_card");
         let order = w.order(1_000, "EUR");
         w.fault(fault);
-        w.request_refund(&paid, &order).unwrap();
+        w.give_back(&paid, &order).unwrap();
         w.confirm();
-        let reported = report(&w);
-        let reason = reported.particulars.reason.as_deref();
+        let told = report(&w);
+        let reason = told.particulars.reason.as_deref();
         assert_eq!(reason, Some("Insufficient balance on payment"), "{fault}");
-        let [refund] = reported.particulars.refunds.as_slice() else {
-            panic!("one refund: {reported:?}")
+        let [refund] = told.particulars.refunds.as_slice() else {
+            panic!("one refund: {told:?}")
         };
         assert_eq!(refund.state, RefundState::Failed);
         assert_eq!(refund.order_id.as_deref(), Some(order.id.as_str()));
@@ -214,14 +214,14 @@ fn a_refund_that_adyen_refuses_later_is_reported_with_its_reason() {
 }
 
 #[test]
-fn an_order_refunds_once_while_its_key_lives_and_is_never_sent_after() {
+fn an_order_gives_back_once_while_its_key_lives_and_is_never_sent_after() {
     let w = world();
     let (_, paid) = taken(&w, "ideal");
     let order = w.order(1_000, "EUR");
-    let given = w.request_refund(&paid, &order).unwrap();
+    let given = w.give_back(&paid, &order).unwrap();
     w.advance(6 * 86_400_000);
     assert_eq!(
-        w.request_refund(&paid, &order).unwrap().reference,
+        w.give_back(&paid, &order).unwrap().reference,
         given.reference
     );
     assert_eq!(
@@ -230,7 +230,7 @@ fn an_order_refunds_once_while_its_key_lives_and_is_never_sent_after() {
     );
     w.advance(86_400_000);
     let sent = w.sent().len();
-    let old = w.request_refund(&paid, &order);
+    let old = w.give_back(&paid, &order);
     assert!(matches!(old, Err(RefundFailure::Uncertain(_))), "{old:?}");
     let asked = w.query_refund(&paid, &order);
     assert!(matches!(asked, Err(QueryFailure::Unavailable(_))));
@@ -245,13 +245,13 @@ fn a_refund_of_the_customer_area_names_no_order() {
     let order = w.order(1_000, "EUR");
     assert_eq!(given_back(&w, &paid, &order), RefundState::Succeeded);
     let refund = w.sim.refund_part(w.id(), &open.reference, 500);
-    w.run_at_provider(refund).unwrap();
-    let reported = next_refund(&w);
-    assert_eq!((reported.amount, reported.order_id), (500, None));
+    w.at_the_vendor(refund).unwrap();
+    let told = refund_told(&w);
+    assert_eq!((told.amount, told.order_id), (500, None));
 }
 
 #[test]
-fn before_adyen_has_named_the_payment_nothing_is_refunded_of_it() {
+fn before_adyen_has_named_the_payment_nothing_is_given_back_of_it() {
     let w = world();
     let (open, paid) = taken(&w, "ideal");
     let page = Paid {
@@ -260,7 +260,7 @@ fn before_adyen_has_named_the_payment_nothing_is_refunded_of_it() {
         ..paid
     };
     let order = w.order(1_000, "EUR");
-    let early = w.request_refund(&page, &order);
+    let early = w.give_back(&page, &order);
     assert!(
         matches!(early, Err(RefundFailure::Unavailable(_))),
         "{early:?}"

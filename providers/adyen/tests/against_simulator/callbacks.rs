@@ -8,22 +8,19 @@ fn a_changed_amount_is_refused() {
     let w = world();
     let (_, open) = started(&w, "ideal");
     w.choose(&open, "approve");
-    let mut callback = w.next_callback();
-    let text = String::from_utf8(callback.body).unwrap();
+    let mut news = w.next_callback();
+    let text = String::from_utf8(news.body).unwrap();
     assert!(text.contains("4990"));
-    callback.body = text.replace("4990", "4991").into_bytes();
-    assert!(matches!(
-        w.callback(&callback),
-        Err(CallbackFailure::Forged(_))
-    ));
+    news.body = text.replace("4990", "4991").into_bytes();
+    assert!(matches!(w.callback(&news), Err(CallbackFailure::Forged(_))));
 }
 
 #[test]
-fn callback_of_another_merchant_account_is_acknowledged_and_ignored() {
+fn news_of_another_merchant_account_is_acknowledged_and_ignored() {
     let w = world();
     let (_, open) = started(&w, "ideal");
     w.choose(&open, "approve");
-    let callback = w.next_callback();
+    let news = w.next_callback();
     w.change_setting("merchant-account", "OtherECOM");
-    assert_eq!(reports(w.callback(&callback).unwrap()), []);
+    assert_eq!(reports(w.callback(&news).unwrap()), []);
 }

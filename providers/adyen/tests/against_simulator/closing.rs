@@ -2,9 +2,7 @@
 use kassette_plugin::provider::{QueryPurpose, Status};
 use kassette_sim::{Fault, State};
 
-use crate::{
-    CAPTURED_BY_US, LATER_MS, TAKEN_AT_ONCE, choose, later, next_reports, report, started, world,
-};
+use crate::{CAPTURED_BY_US, LATER_MS, TAKEN_AT_ONCE, choose, later, report, started, told, world};
 
 #[test]
 fn what_is_approved_on_a_page_that_was_left_is_never_captured() {
@@ -29,7 +27,7 @@ fn what_is_approved_on_a_page_that_was_left_is_never_captured() {
 }
 
 #[test]
-fn an_approval_of_which_no_report_came_is_refunded() {
+fn an_approval_of_which_no_news_came_is_given_back() {
     for method in CAPTURED_BY_US {
         let w = world();
         let (attempt, open) = started(&w, method);
@@ -109,12 +107,12 @@ fn a_refusal_ends_its_link() {
 }
 
 #[test]
-fn a_refusal_next_to_a_payment_that_is_under_way_ends_nothing() {
+fn a_refusal_beside_a_payment_that_is_under_way_ends_nothing() {
     let w = world();
     let (_, open) = started(&w, "ideal");
     choose(&w, &open, "pending");
     choose(&w, &open, "decline");
-    assert_eq!(next_reports(&w), [None]);
+    assert_eq!(told(&w), [None]);
     assert!(!w.sent().iter().any(|sent| sent.starts_with("PATCH")));
     choose(&w, &open, "approve");
     assert_eq!(report(&w).status, Status::Processing);
@@ -133,7 +131,7 @@ fn a_refusal_after_which_the_payer_paid_ends_nothing() {
 }
 
 #[test]
-fn a_refusal_is_known_again_where_adyen_could_not_be_asked() {
+fn a_refusal_is_heard_again_where_adyen_could_not_be_asked() {
     for fault in [
         Fault::TimeoutBeforeEffect,
         Fault::TimeoutAfterEffect,
@@ -155,7 +153,7 @@ fn a_refusal_is_known_again_where_adyen_could_not_be_asked() {
 }
 
 #[test]
-fn an_authorisation_that_is_wanted_no_longer_is_cancelled_and_never_refunded() {
+fn an_authorisation_that_is_wanted_no_longer_is_cancelled_and_never_given_back() {
     let w = world();
     let (attempt, open) = started(&w, "klarna");
     choose(&w, &open, "approve");
@@ -195,7 +193,7 @@ fn a_merchants_acceptance_changes_nothing_by_itself() {
     let w = world();
     let (_, open) = started(&w, "ideal");
     choose(&w, &open, "review");
-    assert_eq!(next_reports(&w).len(), 2);
+    assert_eq!(told(&w).len(), 2);
     choose(&w, &open, "approve");
-    assert_eq!(next_reports(&w), []);
+    assert_eq!(told(&w), []);
 }

@@ -17,7 +17,7 @@ use kassette_plugin::provider::{Attempt, CallbackReply, Open, QueryPurpose, Repo
 use kassette_provider_adyen::Adyen;
 use kassette_sim::Fault;
 use kassette_world::open;
-use kassette_world::suite::{Lost, Method, ProviderUnderTest};
+use kassette_world::suite::{Lost, Method, Vendor};
 
 type World = kassette_world::World<Adyen>;
 
@@ -65,7 +65,7 @@ fn started(w: &World, method: &str) -> (Attempt, Open) {
 }
 
 /// Reports of the next notification, in order. `None` for a notice that only makes the host query.
-fn next_reports(w: &World) -> Vec<Option<Report>> {
+fn told(w: &World) -> Vec<Option<Report>> {
     let answer = w.callback(&w.next_callback()).unwrap();
     reports(answer)
 }
@@ -81,9 +81,9 @@ fn reports(answer: CallbackReply) -> Vec<Option<Report>> {
 
 /// The only report of the next notification.
 fn report(w: &World) -> Report {
-    let reported = next_reports(w);
-    let [Some(report)] = reported.as_slice() else {
-        panic!("one report: {reported:?}")
+    let told = told(w);
+    let [Some(report)] = told.as_slice() else {
+        panic!("one report: {told:?}")
     };
     report.clone()
 }
@@ -97,12 +97,12 @@ const OTHER_KEY: &str = "00112233445566778899AABBCCDDEEFF00112233445566778899AAB
 /// The shared test suite's parameters.
 struct AtAdyen;
 
-impl ProviderUnderTest for AtAdyen {
+impl Vendor for AtAdyen {
     type Module = Adyen;
     const MODULE: &'static str = "adyen";
     const LACKS: &'static [(&'static str, &'static str)] = &[
         (
-            "a_payment_that_is_held_is_reported_whatever_the_purpose_until_it_is_let_go",
+            "a_payment_that_is_held_is_told_so_whatever_the_purpose_until_it_is_let_go",
             "news tells the review and the authorisation; the purpose `capture` captures it",
         ),
         (
@@ -118,20 +118,20 @@ impl ProviderUnderTest for AtAdyen {
             "the same request gets its first answer again",
         ),
         (
-            "refunds_are_reported_one_by_one_and_one_that_fails_no_longer_counts",
+            "refunds_are_told_one_by_one_and_one_that_fails_no_longer_counts",
             "only news tells of refunds, each by itself",
         ),
         (
-            "our_refund_is_reported_by_its_order_and_one_of_the_dashboard_by_none",
+            "our_refund_is_told_by_its_order_and_one_of_the_dashboard_by_none",
             "only news tells of refunds, each by itself",
         ),
         (
-            "all_of_the_money_is_refunded_and_then_nothing_is_left",
+            "all_of_the_money_is_given_back_and_then_nothing_is_left",
             TOO_MUCH,
         ),
-        ("parts_are_refunded_and_never_more_than_is_left", TOO_MUCH),
+        ("parts_are_given_back_and_never_more_than_is_left", TOO_MUCH),
         (
-            "the_same_order_refunds_once_even_when_the_providers_keys_have_ended",
+            "the_same_order_gives_back_once_even_when_the_vendors_keys_have_ended",
             "an order that is too old to be repeated stays uncertain: no refund can be looked for",
         ),
         (
@@ -139,11 +139,11 @@ impl ProviderUnderTest for AtAdyen {
             "only news tells of disputes, each by itself",
         ),
         (
-            "callback_with_another_byte_is_refused",
+            "news_with_another_byte_is_refused",
             "the signature covers the fields of the news, not its bytes",
         ),
         (
-            "callback_that_is_too_old_is_refused",
+            "news_that_is_too_old_is_refused",
             "the signature covers no time",
         ),
     ];
@@ -171,7 +171,7 @@ impl ProviderUnderTest for AtAdyen {
     const LOST: Lost = Lost::Made;
     const TAKEN_ON_CAPTURE: bool = true;
     const BY_NOTICE: bool = true;
-    const REPORTS_AUTHORISED_AMOUNT: bool = true;
+    const AUTHORISED_IS_TOLD: bool = true;
     const CONFIRMS_LATER: bool = true;
     const CAPTURE_PATH: &'static str = "/captures";
     const REFUNDED_LATER: bool = true;

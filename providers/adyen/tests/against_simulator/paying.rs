@@ -3,8 +3,7 @@ use kassette_plugin::provider::{QueryFailure, QueryPurpose, Report, Status};
 use kassette_sim::{Fault, State};
 
 use crate::{
-    CAPTURED_BY_US, LATER_MS, TAKEN_AT_ONCE, World, choose, later, next_reports, report, started,
-    world,
+    CAPTURED_BY_US, LATER_MS, TAKEN_AT_ONCE, World, choose, later, report, started, told, world,
 };
 
 #[test]
@@ -56,7 +55,7 @@ fn refused(w: &World) -> Report {
 }
 
 #[test]
-fn a_refused_capture_is_reported_and_can_be_asked_for_anew() {
+fn a_refused_capture_is_told_and_can_be_asked_for_anew() {
     for method in CAPTURED_BY_US {
         let w = world();
         let (attempt, open) = started(&w, method);
@@ -87,7 +86,7 @@ fn a_refused_capture_is_reported_and_can_be_asked_for_anew() {
 }
 
 #[test]
-fn what_was_authorised_can_be_refunded_after_a_refused_capture() {
+fn what_was_authorised_can_be_given_back_after_a_refused_capture() {
     let w = world();
     let (attempt, open) = started(&w, "credit_card");
     choose(&w, &open, "approve");
@@ -137,9 +136,9 @@ fn a_payment_in_manual_review_waits_for_a_person_with_its_authorisation_known() 
         let w = world();
         let (attempt, open) = started(&w, method);
         choose(&w, &open, "review");
-        let reported = next_reports(&w);
-        let [Some(review), Some(authorised)] = reported.as_slice() else {
-            panic!("two reports: {reported:?}")
+        let told = told(&w);
+        let [Some(review), Some(authorised)] = told.as_slice() else {
+            panic!("two reports: {told:?}")
         };
         assert_eq!(
             (review.status, authorised.status),

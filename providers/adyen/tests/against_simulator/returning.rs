@@ -2,7 +2,7 @@
 use kassette_plugin::provider::{QueryPurpose, Settlement, Status};
 use kassette_sim::{Fault, State};
 
-use crate::{CAPTURED_BY_US, TAKEN_AT_ONCE, choose, later, next_reports, report, started, world};
+use crate::{CAPTURED_BY_US, TAKEN_AT_ONCE, choose, later, report, started, told, world};
 
 #[test]
 fn a_payer_who_comes_back_before_any_notification_has_paid() {
@@ -75,7 +75,7 @@ fn what_is_held_for_review_is_not_captured_because_the_payer_came_back_first() {
     assert_eq!(held.status, Status::Review);
     // An operator's approval captures the payment.
     ask(&held.reference, QueryPurpose::Capture);
-    assert_eq!(next_reports(&w).len(), 2);
+    assert_eq!(told(&w).len(), 2);
     assert_eq!(later(&w).status, Status::Completed);
 }
 

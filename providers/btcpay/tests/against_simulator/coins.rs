@@ -1,24 +1,24 @@
 //! The payments of an invoice, and when they count.
 use kassette_plugin::provider::{QueryFailure, QueryPurpose, Status};
 
-use crate::{choose, looked, report_after_webhook, started, world};
+use crate::{choose, looked, started, told, world};
 
 #[test]
-fn transactions_and_the_way_they_came_are_reported() {
+fn transactions_and_the_way_they_came_are_told() {
     let w = world();
     let (attempt, open) = started(&w);
     choose(&w, &open, "approve");
-    let reported = report_after_webhook(&w, &attempt, &open).particulars;
-    assert_eq!(reported.provider_status.as_deref(), Some("Settled"));
-    let way = reported.instrument.as_deref();
+    let told = told(&w, &attempt, &open).particulars;
+    assert_eq!(told.provider_status.as_deref(), Some("Settled"));
+    let way = told.instrument.as_deref();
     assert!(matches!(way, Some("BTC-CHAIN" | "BTC-OnChain")), "{way:?}");
-    assert_eq!(reported.references.len(), 1);
-    assert_eq!(reported.authorised_at, Some(w.now()));
-    assert_eq!((reported.reason, reported.fee), (None, None));
+    assert_eq!(told.references.len(), 1);
+    assert_eq!(told.authorised_at, Some(w.now()));
+    assert_eq!((told.reason, told.fee), (None, None));
 }
 
 #[test]
-fn a_settled_invoice_is_reported_even_where_its_coins_cannot_be_read_and_a_late_one_is_not() {
+fn a_settled_invoice_is_told_even_where_its_coins_cannot_be_read_and_a_late_one_is_not() {
     let w = world();
     let (attempt, open) = started(&w);
     choose(&w, &open, "approve");

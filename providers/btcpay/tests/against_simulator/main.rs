@@ -16,7 +16,7 @@ use kassette_plugin::provider::{
 };
 use kassette_provider_btcpay::BtcPay;
 use kassette_world::open;
-use kassette_world::suite::{Method, Payment, ProviderUnderTest};
+use kassette_world::suite::{Method, Payment, Vendor};
 
 type World = kassette_world::World<BtcPay>;
 
@@ -43,7 +43,7 @@ fn choose(w: &World, started: &Open, outcome: &str) -> u16 {
 }
 
 /// The host's knowledge of an attempt after its next webhook, which only makes the host query.
-fn report_after_webhook(w: &World, attempt: &Attempt, open: &Open) -> Report {
+fn told(w: &World, attempt: &Attempt, open: &Open) -> Report {
     let answer = w.callback(&w.next_callback()).unwrap();
     assert_eq!(answer.status, 200);
     let [notice] = answer.notices.as_slice() else {
@@ -65,7 +65,7 @@ const UNAUTHORISED: &str = "coins are paid, never authorised";
 /// The shared test suite's parameters.
 struct AtBtcPay;
 
-impl ProviderUnderTest for AtBtcPay {
+impl Vendor for AtBtcPay {
     type Module = BtcPay;
     const MODULE: &'static str = "btcpay";
     const LACKS: &'static [(&'static str, &'static str)] = &[
@@ -74,7 +74,7 @@ impl ProviderUnderTest for AtBtcPay {
             "the server has a rate for every currency",
         ),
         (
-            "a_payer_who_pays_after_a_decline_is_reported_as_paid",
+            "a_payer_who_pays_after_a_decline_is_told_as_paid",
             "a payer who does not pay lets the time pass",
         ),
         (
@@ -87,19 +87,19 @@ impl ProviderUnderTest for AtBtcPay {
         ),
         ("a_capture_that_is_refused_takes_no_money", UNAUTHORISED),
         (
-            "an_authorisation_that_the_provider_voids_is_over_whatever_is_asked",
+            "an_authorisation_that_the_vendor_voids_is_over_whatever_is_asked",
             UNAUTHORISED,
         ),
         (
-            "refunds_are_reported_one_by_one_and_one_that_fails_no_longer_counts",
+            "refunds_are_told_one_by_one_and_one_that_fails_no_longer_counts",
             "a refund leaves the invoice as it is",
         ),
         (
-            "our_refund_is_reported_by_its_order_and_one_of_the_dashboard_by_none",
+            "our_refund_is_told_by_its_order_and_one_of_the_dashboard_by_none",
             "a refund leaves the invoice as it is",
         ),
         (
-            "a_refund_that_fails_later_is_reported_and_can_be_refunded_again",
+            "a_refund_that_fails_later_is_told_and_can_be_given_again",
             "coins that were paid out do not come back",
         ),
         (
@@ -107,7 +107,7 @@ impl ProviderUnderTest for AtBtcPay {
             "coins cannot be disputed",
         ),
         (
-            "callback_that_is_too_old_is_refused",
+            "news_that_is_too_old_is_refused",
             "the server signs no time: news only makes the host ask",
         ),
     ];

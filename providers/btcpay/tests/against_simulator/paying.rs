@@ -2,7 +2,7 @@
 use kassette_plugin::provider::{QueryPurpose, Status};
 use kassette_sim::{Fault, State};
 
-use crate::{choose, looked, report_after_webhook, started, world};
+use crate::{choose, looked, started, told, world};
 
 #[test]
 fn there_is_nothing_to_capture() {
@@ -10,23 +10,17 @@ fn there_is_nothing_to_capture() {
     let (attempt, open) = started(&w);
     w.fault(Fault::NeedsCapture);
     choose(&w, &open, "approve");
-    assert_eq!(
-        report_after_webhook(&w, &attempt, &open).status,
-        Status::Completed
-    );
+    assert_eq!(told(&w, &attempt, &open).status, Status::Completed);
 }
 
 #[test]
-fn the_server_reports_an_invoice_that_was_closed() {
+fn the_server_tells_of_an_invoice_that_was_closed() {
     let w = world();
     let (attempt, open) = started(&w);
     let closed = w.query(&attempt, Some(&open.reference), QueryPurpose::Cancel);
     assert_eq!(closed.unwrap().status, Status::Declined);
     assert_eq!(w.entry().state, State::Closed);
-    assert_eq!(
-        report_after_webhook(&w, &attempt, &open).status,
-        Status::Declined
-    );
+    assert_eq!(told(&w, &attempt, &open).status, Status::Declined);
 }
 
 #[test]
@@ -34,7 +28,7 @@ fn a_refund_leaves_the_invoice_as_it_is_and_there_are_no_disputes() {
     let w = world();
     let (attempt, open) = started(&w);
     choose(&w, &open, "approve");
-    report_after_webhook(&w, &attempt, &open);
+    told(&w, &attempt, &open);
     assert_eq!(choose(&w, &open, "dispute"), 409);
     choose(&w, &open, "refund");
     assert_eq!(w.entry().state, State::Refunded);

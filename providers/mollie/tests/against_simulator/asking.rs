@@ -17,7 +17,7 @@ fn a_payer_whose_payment_failed_is_led_to_the_cancel_address() {
 }
 
 #[test]
-fn closing_makes_sure_where_the_provider_can() {
+fn closing_makes_sure_where_the_vendor_can() {
     let w = world();
     // A Klarna payment waiting for the payer can be cancelled, and so can a card's authorization.
     let waiting = klarna(&w);
@@ -80,7 +80,7 @@ fn a_payment_that_is_over_cannot_be_started_again() {
 }
 
 #[test]
-fn a_repeated_refund_is_reported_as_it_stands_now_and_not_as_it_was_answered_first() {
+fn a_repeated_refund_is_told_as_it_stands_now_and_not_as_it_was_answered_first() {
     let w = world();
     let attempt = w.attempt("ideal", "EUR");
     let started = open(w.start(&attempt));
@@ -100,10 +100,10 @@ fn a_repeated_refund_is_reported_as_it_stands_now_and_not_as_it_was_answered_fir
     };
     let order = w.order(990, "EUR");
     assert_eq!(
-        w.request_refund(&paid, &order).unwrap().state,
+        w.give_back(&paid, &order).unwrap().state,
         RefundState::Pending
     );
     w.confirm();
-    let again = w.request_refund(&paid, &order).unwrap();
+    let again = w.give_back(&paid, &order).unwrap();
     assert_eq!(again.state, RefundState::Succeeded);
 }

@@ -13,7 +13,7 @@ mod starting;
 
 use kassette_plugin::provider::{Attempt, Open, QueryPurpose, Report, Settlement, Status};
 use kassette_provider_mollie::Mollie;
-use kassette_world::suite::{Method, ProviderUnderTest};
+use kassette_world::suite::{Method, Vendor};
 
 type World = kassette_world::World<Mollie>;
 
@@ -48,12 +48,12 @@ const UNSIGNED: &str = "Mollie signs nothing: news only makes the host ask";
 /// The shared test suite's parameters.
 struct AtMollie;
 
-impl ProviderUnderTest for AtMollie {
+impl Vendor for AtMollie {
     type Module = Mollie;
     const MODULE: &'static str = "mollie";
     const LACKS: &'static [(&'static str, &'static str)] = &[
         (
-            "a_payer_who_pays_after_a_decline_is_reported_as_paid",
+            "a_payer_who_pays_after_a_decline_is_told_as_paid",
             "a failed payment is over",
         ),
         (
@@ -64,13 +64,13 @@ impl ProviderUnderTest for AtMollie {
             "a_dispute_keeps_its_id_until_it_is_won_or_lost",
             "a chargeback counts as lost until it is reversed",
         ),
-        ("forged_callback_is_refused", UNSIGNED),
-        ("callback_with_another_byte_is_refused", UNSIGNED),
+        ("forged_news_is_refused", UNSIGNED),
+        ("news_with_another_byte_is_refused", UNSIGNED),
         (
-            "callback_signed_with_the_secret_before_counts_during_a_rotation_alone",
+            "news_signed_with_the_secret_before_counts_during_a_rotation_alone",
             UNSIGNED,
         ),
-        ("callback_that_is_too_old_is_refused", UNSIGNED),
+        ("news_that_is_too_old_is_refused", UNSIGNED),
     ];
     const METHODS: &'static [Method] = &[
         ("credit_card", "EUR"),

@@ -19,7 +19,7 @@ fn approved(w: &World) -> (Attempt, Open) {
 }
 
 #[test]
-fn card_bank_and_wallet_are_listed_with_the_ids_of_mollies_statements() {
+fn card_bank_and_wallet_are_told_with_the_ids_of_mollies_statements() {
     let w = world();
     for (method, instrument, fee) in [
         ("credit_card", Some("Mastercard 4444"), None),
@@ -27,30 +27,26 @@ fn card_bank_and_wallet_are_listed_with_the_ids_of_mollies_statements() {
         ("paypal", None, Some(199)),
     ] {
         let (attempt, started) = paid(&w, method);
-        let reported = query(&w, &attempt, &started, QueryPurpose::Sync).particulars;
-        assert_eq!(reported.instrument.as_deref(), instrument, "{method}");
-        assert_eq!(reported.fee.map(|fee| fee.amount), fee, "{method}");
-        assert_eq!(reported.captured_at, Some(w.now()), "{method}");
+        let told = query(&w, &attempt, &started, QueryPurpose::Sync).particulars;
+        assert_eq!(told.instrument.as_deref(), instrument, "{method}");
+        assert_eq!(told.fee.map(|fee| fee.amount), fee, "{method}");
+        assert_eq!(told.captured_at, Some(w.now()), "{method}");
         assert!(
-            reported.references.contains(&"stl_simulated".to_owned()),
+            told.references.contains(&"stl_simulated".to_owned()),
             "{method}"
         );
-        assert_eq!(
-            reported.provider_status.as_deref(),
-            Some("paid"),
-            "{method}"
-        );
+        assert_eq!(told.provider_status.as_deref(), Some("paid"), "{method}");
     }
 }
 
 #[test]
-fn an_authorisation_reports_until_when_it_can_be_captured() {
+fn an_authorisation_tells_until_when_it_can_be_captured() {
     let w = world();
     let (attempt, started) = approved(&w);
-    let reported = query(&w, &attempt, &started, QueryPurpose::Sync).particulars;
-    assert_eq!(reported.authorised_at, Some(w.now()));
-    assert_eq!(reported.capture_before, Some(w.now() + 7 * 86_400_000));
-    assert_eq!(reported.captured_at, None);
+    let told = query(&w, &attempt, &started, QueryPurpose::Sync).particulars;
+    assert_eq!(told.authorised_at, Some(w.now()));
+    assert_eq!(told.capture_before, Some(w.now() + 7 * 86_400_000));
+    assert_eq!(told.captured_at, None);
 }
 
 #[test]
@@ -79,7 +75,7 @@ fn a_chargeback_counts_as_lost_under_one_id_until_it_is_reversed() {
 }
 
 #[test]
-fn an_authorisation_can_be_refunded_after_a_capture_that_failed() {
+fn an_authorisation_can_be_given_back_after_a_capture_that_failed() {
     let w = world();
     let (attempt, started) = approved(&w);
     w.fault(Fault::CaptureRefused);

@@ -73,7 +73,7 @@ fn each_answer_is_read_as_its_row_says() {
     let replay = replay();
     for (name, reading) in ANSWERS {
         let payload = replay.payload(name);
-        let mut reported = match *name {
+        let mut told = match *name {
             "capture-without-status" => payment("authorized", "captures", json!([payload.json()])),
             "refund-pending-metadata-text" => {
                 let made = [StubAnswer::payload(
@@ -91,12 +91,9 @@ fn each_answer_is_read_as_its_row_says() {
             }
             _ => payload.json(),
         };
-        reported["metadata"] = ATTEMPT.into();
-        let id = reported["id"].as_str().unwrap().to_owned();
-        let answers = [StubAnswer::ok(
-            &format!("GET /v2/payments/{id}?"),
-            &reported,
-        )];
+        told["metadata"] = ATTEMPT.into();
+        let id = told["id"].as_str().unwrap().to_owned();
+        let answers = [StubAnswer::ok(&format!("GET /v2/payments/{id}?"), &told)];
         let attempt = payloads::attempt("ideal", 4990, "EUR");
         let report = replay.query(&attempt, &id, QueryPurpose::Sync, &answers);
         assert_eq!(report_reading(&report), *reading, "{name}");

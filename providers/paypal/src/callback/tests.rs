@@ -1,5 +1,5 @@
 use super::*;
-use crate::wire::tests::{captured, order_json};
+use crate::wire::tests::{captured, told};
 use kassette_plugin::provider::http::{Request, Response, SendFailure};
 use kassette_plugin::provider::{DisputeKind, Environment};
 use kassette_plugin::testing::{Host, with_host};
@@ -13,12 +13,12 @@ const CAPTURE: &str = "/v2/payments/captures/3C679366HH908993F";
 
 /// PayPal's side: answers by path and records the requests.
 #[derive(Clone, Default)]
-struct FakeProvider {
+struct Vendor {
     answers: Vec<(&'static str, u16, Value)>,
     asked: Rc<RefCell<Vec<String>>>,
 }
 
-impl FakeProvider {
+impl Vendor {
     fn answering(answers: &[(&'static str, u16, Value)]) -> Self {
         Self {
             answers: answers.to_vec(),
@@ -32,7 +32,7 @@ impl FakeProvider {
     }
 }
 
-impl Host for FakeProvider {
+impl Host for Vendor {
     fn send(&mut self, request: &Request) -> Result<Response, SendFailure> {
         self.asked.borrow_mut().push(request.url.clone());
         let known = |(path, ..): &&(&str, u16, Value)| request.url.contains(path);
@@ -73,25 +73,22 @@ fn of_ours(resource: &Value) -> Value {
 }
 
 /// Parses an event as if its signature were verified.
-fn read_by(provider: &FakeProvider, event: &Value) -> Result<CallbackReply, CallbackFailure> {
+fn read_by(vendor: &Vendor, event: &Value) -> Result<CallbackReply, CallbackFailure> {
     let body = event.to_string().into_bytes();
-    with_host(provider.clone(), || read_event(&account(), &body))
+    with_host(vendor.clone(), || read_event(&account(), &body))
 }
 
 /// The only notice of an event that causes no request.
 fn notice(event: &Value) -> Notice {
-    let provider = FakeProvider::default();
-    let mut notices = read_by(&provider, event).unwrap().notices;
+    let vendor = Vendor::default();
+    let mut notices = read_by(&vendor, event).unwrap().notices;
     assert_eq!(notices.len(), 1, "{event}");
-    assert!(provider.asked.borrow().is_empty(), "{event}");
+    assert!(vendor.asked.borrow().is_empty(), "{event}");
     notices.remove(0)
 }
 
 fn approved() -> Value {
-    event(
-        "CHECKOUT.ORDER.APPROVED",
-        &of_ours(&order_json("APPROVED", &[])),
-    )
+    event("CHECKOUT.ORDER.APPROVED", &of_ours(&told("APPROVED", &[])))
 }
 
 fn disputed(resource: &Value) -> Value {
@@ -108,7 +105,7 @@ fn disputed(resource: &Value) -> Value {
 
 #[test]
 fn an_unsigned_event_is_not_read() {
-    let provider = FakeProvider::default();
+    let vendor = Vendor::default();
     let bare = CallbackRequest {
         verb: Verb::Post,
         path: String::new(),
@@ -116,19 +113,19 @@ fn an_unsigned_event_is_not_read() {
         headers: Vec::new(),
         body: approved().to_string().into_bytes(),
     };
-    let answer = with_host(provider.clone(), || read(&account(), &bare));
+    let answer = with_host(vendor.clone(), || read(&account(), &bare));
     assert!(matches!(answer, Err(CallbackFailure::Forged(_))));
     let get = CallbackRequest {
         verb: Verb::Get,
         ..bare
     };
-    let answer = with_host(provider.clone(), || read(&account(), &get));
+    let answer = with_host(vendor.clone(), || read(&account(), &get));
     assert!(matches!(answer, Err(CallbackFailure::Malformed(_))));
-    assert!(provider.asked.borrow().is_empty());
+    assert!(vendor.asked.borrow().is_empty());
 }
 
 #[test]
-fn an_approval_is_reported() {
+fn an_approval_is_told() {
     let approved = notice(&approved());
     assert_eq!(approved.about, Subject::Attempt(ID.into()));
     let report = approved.report.unwrap();
@@ -152,7 +149,7 @@ fn an_old_event_makes_the_host_ask() {
 }
 
 #[test]
-fn an_approval_of_an_order_marked_as_closed_is_no_report_of_money() {
+fn an_approval_of_an_order_marked_as_closed_is_no_news_of_money() {
     let mut marked = approved();
     marked["resource"]["purchase_units"][0]["custom_id"] = format!("{ID}{CLOSED}").into();
     let notice = notice(&marked);
@@ -196,9 +193,9 @@ fn a_refund_that_names_its_capture_alone_is_traced() {
             "supplementary_data": { "related_ids": { "capture_id": "3C679366HH908993F" } },
         }),
     );
-    let provider = FakeProvider::knowing(&captured("REFUNDED", None));
+    let vendor = Vendor::knowing(&captured("REFUNDED", None));
     for told in [&refund, &reversal] {
-        let notices = read_by(&provider, told).unwrap().notices;
+        let notices = read_by(&vendor, told).unwrap().notices;
         let [told] = notices.as_slice() else {
             panic!("one notice")
         };
@@ -208,16 +205,16 @@ fn a_refund_that_names_its_capture_alone_is_traced() {
         );
     }
     // PayPal retries the delivery until the attempt can be determined.
-    for provider in [
-        FakeProvider::default(),
-        FakeProvider::answering(&[(CAPTURE, 503, json!({}))]),
+    for vendor in [
+        Vendor::default(),
+        Vendor::answering(&[(CAPTURE, 503, json!({}))]),
     ] {
-        let answer = read_by(&provider, &refund);
+        let answer = read_by(&vendor, &refund);
         assert!(matches!(answer, Err(CallbackFailure::Later(_))));
     }
     // The host may know a capture that cannot be parsed.
-    let provider = FakeProvider::answering(&[(CAPTURE, 200, json!({}))]);
-    let notices = read_by(&provider, &refund).unwrap().notices;
+    let vendor = Vendor::answering(&[(CAPTURE, 200, json!({}))]);
+    let notices = read_by(&vendor, &refund).unwrap().notices;
     assert_eq!(
         notices[0].about,
         Subject::Reference("3C679366HH908993F".into())
@@ -225,9 +222,9 @@ fn a_refund_that_names_its_capture_alone_is_traced() {
 }
 
 #[test]
-fn an_open_dispute_is_reported_with_the_captures_money_and_its_own_particulars() {
-    let provider = FakeProvider::knowing(&captured("COMPLETED", None));
-    let mut notices = read_by(&provider, &disputed(&json!({}))).unwrap().notices;
+fn an_open_dispute_is_told_with_the_captures_money_and_its_own_particulars() {
+    let vendor = Vendor::knowing(&captured("COMPLETED", None));
+    let mut notices = read_by(&vendor, &disputed(&json!({}))).unwrap().notices;
     assert_eq!(notices.len(), 1);
     let report = notices.remove(0).report.unwrap();
     assert_eq!(
@@ -263,8 +260,8 @@ fn a_decided_dispute_keeps_its_id_and_has_the_host_read_the_order() {
         let resolved = disputed(&json!({
             "status": "RESOLVED", "dispute_outcome": { "outcome_code": outcome },
         }));
-        let provider = FakeProvider::knowing(&captured("COMPLETED", None));
-        let notices = read_by(&provider, &resolved).unwrap().notices;
+        let vendor = Vendor::knowing(&captured("COMPLETED", None));
+        let notices = read_by(&vendor, &resolved).unwrap().notices;
         let [told, asked] = notices.as_slice() else {
             panic!("{outcome}: two notices")
         };
@@ -286,16 +283,16 @@ fn a_decided_dispute_keeps_its_id_and_has_the_host_read_the_order() {
     }
     // An undocumented decision does not count as a decision.
     let odd = disputed(&json!({ "dispute_outcome": { "outcome_code": "ODD" } }));
-    let provider = FakeProvider::knowing(&captured("COMPLETED", None));
-    let notices = read_by(&provider, &odd).unwrap().notices;
+    let vendor = Vendor::knowing(&captured("COMPLETED", None));
+    let notices = read_by(&vendor, &odd).unwrap().notices;
     let report = notices[0].report.as_ref().unwrap();
     assert_eq!(report.particulars.disputes[0].state, DisputeState::Open);
 }
 
 #[test]
 fn a_dispute_about_a_capture_that_is_not_known_has_the_host_ask() {
-    let provider = FakeProvider::answering(&[(CAPTURE, 404, json!({}))]);
-    let notices = read_by(&provider, &disputed(&json!({}))).unwrap().notices;
+    let vendor = Vendor::answering(&[(CAPTURE, 404, json!({}))]);
+    let notices = read_by(&vendor, &disputed(&json!({}))).unwrap().notices;
     let [told] = notices.as_slice() else {
         panic!("one notice")
     };
@@ -307,7 +304,7 @@ fn a_dispute_about_a_capture_that_is_not_known_has_the_host_ask() {
 
 #[test]
 fn what_is_none_of_ours_is_acknowledged_and_costs_no_request() {
-    let provider = FakeProvider::default();
+    let vendor = Vendor::default();
     for (name, resource) in [
         ("BILLING.PLAN.CREATED", json!({})),
         ("PAYMENT.CAPTURE.COMPLETED", captured("COMPLETED", None)),
@@ -317,16 +314,16 @@ fn what_is_none_of_ours_is_acknowledged_and_costs_no_request() {
             json!({ "disputed_transactions": [{ "custom": "shop:123", "seller_transaction_id": "3C679366HH908993F" }] }),
         ),
     ] {
-        let answer = read_by(&provider, &event(name, &resource)).unwrap();
+        let answer = read_by(&vendor, &event(name, &resource)).unwrap();
         assert_eq!((answer.status, answer.notices.len()), (200, 0), "{name}");
     }
-    assert!(provider.asked.borrow().is_empty());
+    assert!(vendor.asked.borrow().is_empty());
 }
 
 #[test]
 fn what_is_no_event_is_acknowledged() {
     for body in ["", "{", "[]", r#"{"event_type":null,"resource":7}"#] {
-        let answer = with_host(FakeProvider::default(), || {
+        let answer = with_host(Vendor::default(), || {
             read_event(&account(), body.as_bytes())
         });
         assert_eq!(answer.unwrap().notices, [], "{body}");
@@ -352,21 +349,21 @@ fn a_dispute_that_is_over_without_an_outcome_is_asked_for() {
         ((200, decided), DisputeState::Won),
         ((404, json!({})), DisputeState::Open),
     ] {
-        let provider = FakeProvider::answering(&[
+        let vendor = Vendor::answering(&[
             (CAPTURE, 200, of_ours(&captured("COMPLETED", None))),
             ("/v1/customer/disputes/PP-D-27803", answer.0, answer.1),
         ]);
-        let notices = read_by(&provider, &over).unwrap().notices;
+        let notices = read_by(&vendor, &over).unwrap().notices;
         let report = notices[0].report.as_ref().unwrap();
         assert_eq!(report.particulars.disputes[0].state, state);
     }
 }
 
 #[test]
-fn health_checks_for_the_webhook_that_leads_here() {
+fn health_looks_for_the_webhook_that_leads_here() {
     let condition = |status, webhooks: Value| {
-        let provider = FakeProvider::answering(&[("/notifications/webhooks", status, webhooks)]);
-        with_host(provider, || health(&account()))
+        let vendor = Vendor::answering(&[("/notifications/webhooks", status, webhooks)]);
+        with_host(vendor, || health(&account()))
     };
     let listed = |url: &str, id: &str| json!({ "webhooks": [{ "id": id, "url": url }] });
     let here = "https://pay.example/callbacks/paypal-test";
@@ -389,7 +386,7 @@ fn health_checks_for_the_webhook_that_leads_here() {
 }
 
 #[test]
-fn callback_of_our_own_refund_leads_to_the_attempt_and_not_to_its_own_id() {
+fn news_of_our_own_refund_leads_to_the_attempt_and_not_to_its_own_id() {
     let own = "fedcba9876543210fedcba9876543210";
     let links = json!([{ "rel": "up", "href": format!("https://api.paypal.com{CAPTURE}") }]);
     let found = |name: &str, resource: Value| {

@@ -99,7 +99,7 @@ fn a_certificate_of_no_authority_certifies_nothing() {
 }
 
 #[test]
-fn a_short_key_is_not_trusted() {
+fn a_short_key_is_not_believed() {
     let verdict = judged(&[fixture!("short.pem"), ISSUER], fixture!("short.sig"));
     assert!(is_wrong(verdict, "signature"), "{verdict:?}");
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::wire::tests::{captured, order_json};
+use crate::wire::tests::{captured, told as order_told};
 use kassette_plugin::provider::http::{Request, Response, SendFailure, Verb};
 use kassette_plugin::provider::{Environment, Money};
 use kassette_plugin::testing::{Host, with_host};
@@ -12,12 +12,12 @@ const CAPTURE: &str = "3C679366HH908993F";
 
 /// PayPal's side: answers the requests in turn and records them.
 #[derive(Clone, Default)]
-struct FakeProvider {
+struct Vendor {
     answers: Rc<RefCell<Vec<(u16, Value)>>>,
     asked: Rc<RefCell<Vec<Request>>>,
 }
 
-impl Host for FakeProvider {
+impl Host for Vendor {
     fn send(&mut self, request: &Request) -> Result<Response, SendFailure> {
         self.asked.borrow_mut().push(request.clone());
         let mut answers = self.answers.borrow_mut();
@@ -37,7 +37,7 @@ impl Host for FakeProvider {
     }
 }
 
-impl FakeProvider {
+impl Vendor {
     fn answering(answers: &[(u16, Value)]) -> Self {
         Self {
             answers: Rc::new(RefCell::new(answers.to_vec())),
@@ -122,7 +122,7 @@ fn made(status: &str) -> Value {
 
 /// The order with its capture and these refunds.
 fn known(refunds: &[Value]) -> Value {
-    let mut order = order_json("COMPLETED", &[captured("COMPLETED", None)]);
+    let mut order = order_told("COMPLETED", &[captured("COMPLETED", None)]);
     order["purchase_units"][0]["payments"]["refunds"] = refunds.into();
     order
 }
@@ -132,9 +132,9 @@ fn refused(issue: &str) -> Value {
 }
 
 #[test]
-fn the_capture_is_refunded_under_the_orders_id() {
-    let provider = FakeProvider::answering(&[(200, known(&[])), (201, made("COMPLETED"))]);
-    let given = provider.refund(&order()).unwrap();
+fn the_capture_is_given_back_under_the_orders_id() {
+    let vendor = Vendor::answering(&[(200, known(&[])), (201, made("COMPLETED"))]);
+    let given = vendor.refund(&order()).unwrap();
     assert_eq!(
         (given.reference.as_str(), given.state),
         ("1JU08902781691411", RefundState::Succeeded)
@@ -144,17 +144,14 @@ fn the_capture_is_refunded_under_the_orders_id() {
         "custom_id": "attempt-1", "invoice_id": ID, "note_to_payer": "late delivery",
     });
     let path = format!("/v2/payments/captures/{CAPTURE}/refund");
-    assert_eq!(provider.posted(), [(path, ID.to_owned(), body)]);
+    assert_eq!(vendor.posted(), [(path, ID.to_owned(), body)]);
 }
 
 #[test]
-fn a_refund_that_an_earlier_call_made_is_reported_and_not_made_again() {
-    let provider = FakeProvider::answering(&[(200, known(&[made("PENDING")]))]);
-    assert_eq!(
-        provider.refund(&order()).unwrap().state,
-        RefundState::Pending
-    );
-    assert_eq!(provider.posted(), []);
+fn a_refund_that_an_earlier_call_made_is_told_and_not_made_again() {
+    let vendor = Vendor::answering(&[(200, known(&[made("PENDING")]))]);
+    assert_eq!(vendor.refund(&order()).unwrap().state, RefundState::Pending);
+    assert_eq!(vendor.posted(), []);
 }
 
 #[test]
@@ -165,13 +162,13 @@ fn each_state_of_a_refund_has_its_own() {
         ("FAILED", RefundState::Failed),
         ("CANCELLED", RefundState::Failed),
     ] {
-        let provider = FakeProvider::answering(&[(200, known(&[])), (201, made(status))]);
-        assert_eq!(provider.refund(&order()).unwrap().state, state, "{status}");
+        let vendor = Vendor::answering(&[(200, known(&[])), (201, made(status))]);
+        assert_eq!(vendor.refund(&order()).unwrap().state, state, "{status}");
     }
     let mut waits = made("PENDING");
     waits["status_details"] = json!({ "reason": "ECHECK" });
-    let provider = FakeProvider::answering(&[(200, known(&[])), (201, waits)]);
-    assert_eq!(provider.refund(&order()).unwrap().detail, "pending, ECHECK");
+    let vendor = Vendor::answering(&[(200, known(&[])), (201, waits)]);
+    assert_eq!(vendor.refund(&order()).unwrap().detail, "pending, ECHECK");
 }
 
 #[test]
@@ -186,8 +183,8 @@ fn an_answer_that_proves_nothing_is_uncertain() {
         (500, refused("INTERNAL_SERVER_ERROR")),
         (503, refused("SERVICE_UNAVAILABLE")),
     ] {
-        let provider = FakeProvider::answering(&[(200, known(&[])), answer.clone()]);
-        let failed = provider.refund(&order());
+        let vendor = Vendor::answering(&[(200, known(&[])), answer.clone()]);
+        let failed = vendor.refund(&order());
         assert!(
             matches!(failed, Err(RefundFailure::Uncertain(_))),
             "{answer:?}"
@@ -196,7 +193,7 @@ fn an_answer_that_proves_nothing_is_uncertain() {
 }
 
 #[test]
-fn a_refusal_is_trusted_once_the_order_shows_no_such_refund() {
+fn a_refusal_is_believed_once_the_order_shows_no_such_refund() {
     for (status, issue) in [
         (422, "CAPTURE_FULLY_REFUNDED"),
         (422, "REFUND_TIME_LIMIT_EXCEEDED"),
@@ -209,17 +206,17 @@ fn a_refusal_is_trusted_once_the_order_shows_no_such_refund() {
             (status, refused(issue)),
             (200, known(&[])),
         ];
-        let failed = FakeProvider::answering(&answers).refund(&order());
+        let failed = Vendor::answering(&answers).refund(&order());
         assert!(matches!(failed, Err(RefundFailure::Refused(_))), "{issue}");
         let there = (200, known(&[made("COMPLETED")]));
         let answers = [(200, known(&[])), (status, refused(issue)), there];
         assert!(
-            FakeProvider::answering(&answers).refund(&order()).is_ok(),
+            Vendor::answering(&answers).refund(&order()).is_ok(),
             "{issue}"
         );
         // The order could not be read, so the refund may exist.
         let answers = [(200, known(&[])), (status, refused(issue))];
-        let failed = FakeProvider::answering(&answers).refund(&order());
+        let failed = Vendor::answering(&answers).refund(&order());
         assert!(
             matches!(failed, Err(RefundFailure::Uncertain(_))),
             "{issue}"
@@ -234,7 +231,7 @@ fn what_proves_that_nothing_was_asked_for_can_be_asked_again() {
         vec![(500, json!({}))],
         vec![],
     ] {
-        let failed = FakeProvider::answering(&answers).refund(&order());
+        let failed = Vendor::answering(&answers).refund(&order());
         assert!(
             matches!(failed, Err(RefundFailure::Unavailable(_))),
             "{answers:?}"
@@ -243,62 +240,62 @@ fn what_proves_that_nothing_was_asked_for_can_be_asked_again() {
 }
 
 #[test]
-fn what_was_not_credited_is_not_refunded() {
-    let pending = order_json("COMPLETED", &[captured("PENDING", Some("ECHECK"))]);
-    let provider = FakeProvider::answering(&[(200, pending)]);
+fn what_was_not_credited_is_not_given_back() {
+    let pending = order_told("COMPLETED", &[captured("PENDING", Some("ECHECK"))]);
+    let vendor = Vendor::answering(&[(200, pending)]);
     assert!(matches!(
-        provider.refund(&order()),
+        vendor.refund(&order()),
         Err(RefundFailure::Refused(_))
     ));
-    assert_eq!(provider.posted(), []);
+    assert_eq!(vendor.posted(), []);
 }
 
 #[test]
-fn forints_are_refunded_whole_or_not_at_all() {
+fn forints_are_given_back_whole_or_not_at_all() {
     let mut order = order();
     order.amount = Money {
         amount: 499_050,
         currency: "HUF".into(),
     };
-    let failed = FakeProvider::default().refund(&order);
+    let failed = Vendor::default().refund(&order);
     assert!(matches!(failed, Err(RefundFailure::Refused(_))));
 }
 
 #[test]
-fn of_an_order_that_paypal_reports_no_more_the_capture_is_refunded_while_its_key_is_kept() {
+fn of_an_order_that_paypal_tells_no_more_the_capture_is_given_back_while_its_key_is_kept() {
     let unknown = (404, json!({ "name": "RESOURCE_NOT_FOUND" }));
-    let provider = FakeProvider::answering(&[unknown.clone(), (201, made("COMPLETED"))]);
-    assert!(provider.refund(&order()).is_ok());
-    assert!(provider.posted()[0].0.contains(CAPTURE));
+    let vendor = Vendor::answering(&[unknown.clone(), (201, made("COMPLETED"))]);
+    assert!(vendor.refund(&order()).is_ok());
+    assert!(vendor.posted()[0].0.contains(CAPTURE));
     let mut order = order();
-    order.asked_at = NOW - REQUEST_ID_LIFE_MS;
-    let provider = FakeProvider::answering(&[unknown]);
+    order.asked_at = NOW - KEPT;
+    let vendor = Vendor::answering(&[unknown]);
     assert!(matches!(
-        provider.refund(&order),
+        vendor.refund(&order),
         Err(RefundFailure::Uncertain(_))
     ));
-    assert_eq!(provider.posted(), []);
+    assert_eq!(vendor.posted(), []);
 }
 
 #[test]
 fn a_refund_is_asked_for_by_its_id_and_looked_up_by_the_orders() {
     let mut by_id = order();
     by_id.reference = Some("1JU08902781691411".into());
-    let provider = FakeProvider::answering(&[(200, made("FAILED"))]);
-    assert_eq!(provider.query(&by_id).unwrap().state, RefundState::Failed);
-    let asked = provider.asked.borrow()[0].url.clone();
+    let vendor = Vendor::answering(&[(200, made("FAILED"))]);
+    assert_eq!(vendor.query(&by_id).unwrap().state, RefundState::Failed);
+    let asked = vendor.asked.borrow()[0].url.clone();
     assert!(asked.ends_with("/v2/payments/refunds/1JU08902781691411"));
 
-    let provider = FakeProvider::answering(&[(200, known(&[made("COMPLETED")]))]);
+    let vendor = Vendor::answering(&[(200, known(&[made("COMPLETED")]))]);
     assert_eq!(
-        provider.query(&order()).unwrap().state,
+        vendor.query(&order()).unwrap().state,
         RefundState::Succeeded
     );
     // A refund made in the dashboard, which contains the capture's `invoice_id`.
     let mut other = made("COMPLETED");
     other["invoice_id"] = "attempt-1".into();
-    let provider = FakeProvider::answering(&[(200, known(&[other]))]);
-    assert_eq!(provider.query(&order()), Err(QueryFailure::Absent));
+    let vendor = Vendor::answering(&[(200, known(&[other]))]);
+    assert_eq!(vendor.query(&order()), Err(QueryFailure::Absent));
 }
 
 #[test]
@@ -306,7 +303,7 @@ fn a_refund_that_paypal_has_named_is_never_absent() {
     let mut by_id = order();
     by_id.reference = Some("1JU08902781691411".into());
     for (status, order) in [(404, by_id), (404, order()), (500, order())] {
-        let asked = FakeProvider::answering(&[(status, json!({}))]).query(&order);
+        let asked = Vendor::answering(&[(status, json!({}))]).query(&order);
         assert!(
             matches!(asked, Err(QueryFailure::Unavailable(_))),
             "{status}"

@@ -9,12 +9,12 @@ const CERTIFICATE: &str = "https://api.sandbox.paypal.com/v1/notifications/certs
 
 /// Answers requests for certificates and records them.
 #[derive(Clone)]
-struct FakeProvider {
+struct Vendor {
     answer: Result<(u16, &'static str), SendFailure>,
     asked: Rc<RefCell<Vec<String>>>,
 }
 
-impl FakeProvider {
+impl Vendor {
     fn new(answer: Result<(u16, &'static str), SendFailure>) -> Self {
         Self {
             answer,
@@ -23,7 +23,7 @@ impl FakeProvider {
     }
 }
 
-impl Host for FakeProvider {
+impl Host for Vendor {
     fn send(&mut self, request: &Request) -> Result<Response, SendFailure> {
         assert!(request.credentials.is_empty());
         self.asked.borrow_mut().push(request.url.clone());
@@ -75,9 +75,9 @@ fn delivery(name: &str, value: &str) -> CallbackRequest {
 
 /// The result of the verification, and the number of requests for it.
 fn verified(account: &Account, incoming: &CallbackRequest) -> (Result<(), CallbackFailure>, usize) {
-    let provider = FakeProvider::new(Ok((200, "<html>")));
-    let said = with_host(provider.clone(), || verify(account, incoming));
-    let asked = provider.asked.borrow().len();
+    let vendor = Vendor::new(Ok((200, "<html>")));
+    let said = with_host(vendor.clone(), || verify(account, incoming));
+    let asked = vendor.asked.borrow().len();
     (said, asked)
 }
 
@@ -181,11 +181,7 @@ fn certificates_come_from_paypals_own_hosts_of_the_accounts_world_alone() {
 #[test]
 fn without_the_certificate_a_genuine_delivery_is_to_come_again() {
     let account = account(Environment::Test, &[]);
-    let said = |answer| {
-        with_host(FakeProvider::new(answer), || {
-            verify(&account, &delivery("", ""))
-        })
-    };
+    let said = |answer| with_host(Vendor::new(answer), || verify(&account, &delivery("", "")));
     for answer in [
         Err(SendFailure::NotSent("one a minute".into())),
         Err(SendFailure::NoAnswer("nothing".into())),
@@ -208,7 +204,7 @@ fn without_the_certificate_a_genuine_delivery_is_to_come_again() {
 }
 
 #[test]
-fn an_account_without_the_webhooks_id_accepts_no_callback() {
+fn an_account_without_the_webhooks_id_takes_no_news() {
     let mut bare = account(Environment::Test, &[]);
     bare.settings.clear();
     let (said, asked) = verified(&bare, &delivery("", ""));
@@ -216,7 +212,7 @@ fn an_account_without_the_webhooks_id_accepts_no_callback() {
 }
 
 #[test]
-fn a_simulators_root_counts_next_to_a_base_url_on_loopback_alone() {
+fn a_simulators_root_counts_beside_a_base_url_on_loopback_alone() {
     let with = |base: Option<&'static str>| {
         let base = base.map(|base| (BASE_URL, base));
         let settings: Vec<_> = [(SIMULATOR_ROOT, "AAAA")].into_iter().chain(base).collect();

@@ -8,7 +8,7 @@ pub(crate) fn read(value: &Value) -> Json {
 }
 
 /// An order as PayPal would return it, with these captures.
-pub(crate) fn order_json(status: &str, captures: &[Value]) -> Value {
+pub(crate) fn told(status: &str, captures: &[Value]) -> Value {
     let mut order = json!({
         "id": "5O190127TN364715T", "intent": "CAPTURE", "status": status,
         "payment_source": { "paypal": {} },
@@ -41,8 +41,8 @@ pub(crate) fn captured(status: &str, reason: Option<&str>) -> Value {
     capture
 }
 
-fn report(reported: &Value) -> Option<Report> {
-    order(&read(reported), None).unwrap().report()
+fn report(told: &Value) -> Option<Report> {
+    order(&read(told), None).unwrap().report()
 }
 
 #[test]
@@ -54,15 +54,15 @@ fn each_status_of_an_order_has_its_report() {
         ("APPROVED", Status::Processing),
         ("VOIDED", Status::Declined),
     ] {
-        let report = report(&order_json(told_as, &[])).unwrap();
+        let report = report(&told(told_as, &[])).unwrap();
         assert_eq!(
             (report.status, report.settlement, report.received.amount),
             (status, Settlement::Pending, 0),
             "{told_as}"
         );
     }
-    assert_eq!(report(&order_json("COMPLETED", &[])), None);
-    let odd = order(&read(&order_json("FULFILLED", &[])), None).unwrap();
+    assert_eq!(report(&told("COMPLETED", &[])), None);
+    let odd = order(&read(&told("FULFILLED", &[])), None).unwrap();
     assert_eq!(odd.phase, Phase::Unknown);
     assert_eq!(odd.report().unwrap().status, Status::Pending);
 }
@@ -99,7 +99,7 @@ fn each_status_of_a_capture_has_its_report() {
         ("DECLINED", None, Status::Declined, Failed, 0),
         ("FAILED", None, Status::Declined, Failed, 0),
     ] {
-        let report = report(&order_json("COMPLETED", &[captured(status, reason)])).unwrap();
+        let report = report(&told("COMPLETED", &[captured(status, reason)])).unwrap();
         assert_eq!(
             (report.status, report.settlement, report.received.amount),
             (expected, settlement, received),
@@ -107,11 +107,7 @@ fn each_status_of_a_capture_has_its_report() {
         );
         assert_eq!(report.reference, "5O190127TN364715T");
     }
-    let odd = order(
-        &read(&order_json("COMPLETED", &[captured("ODD", None)])),
-        None,
-    )
-    .unwrap();
+    let odd = order(&read(&told("COMPLETED", &[captured("ODD", None)])), None).unwrap();
     assert_eq!(odd.report().unwrap().status, Status::Review);
     assert_eq!(
         odd.unreadable,
@@ -125,13 +121,13 @@ fn refund(id: &str, value: &str, status: &str) -> Value {
 
 /// Report about an order with a capture and these refunds.
 fn refunded(status: &str, refunds: &[Value]) -> Report {
-    let mut order = order_json("COMPLETED", &[captured(status, None)]);
+    let mut order = told("COMPLETED", &[captured(status, None)]);
     order["purchase_units"][0]["payments"]["refunds"] = json!(refunds);
     report(&order).unwrap()
 }
 
 #[test]
-fn what_was_received_and_refunded_is_paypals_word() {
+fn what_was_received_and_given_back_is_paypals_word() {
     let told_back = refunded(
         "PARTIALLY_REFUNDED",
         &[
@@ -158,28 +154,28 @@ fn what_was_received_and_refunded_is_paypals_word() {
     assert_eq!(items, expected);
     let mut wrong = captured("COMPLETED", None);
     wrong["amount"] = json!({ "currency_code": "USD", "value": "49.89" });
-    let received = report(&order_json("COMPLETED", &[wrong])).unwrap().received;
+    let received = report(&told("COMPLETED", &[wrong])).unwrap().received;
     assert_eq!((received.amount, received.currency.as_str()), (4989, "USD"));
 }
 
 #[test]
-fn a_refund_is_reported_by_its_own_invoice_and_one_of_the_dashboard_by_none() {
+fn a_refund_is_told_by_its_own_invoice_and_one_of_the_dashboard_by_none() {
     let mut ours = refund("1JU1", "9.90", "COMPLETED");
     ours["invoice_id"] = json!("refund-1");
     // The dashboard's refund may contain the capture's `invoice_id`.
     let mut other = refund("1JU2", "10.00", "COMPLETED");
     other["invoice_id"] = json!("attempt-1");
-    let reported = refunded("PARTIALLY_REFUNDED", &[ours, other]);
-    let orders = reported.particulars.refunds.iter();
+    let told = refunded("PARTIALLY_REFUNDED", &[ours, other]);
+    let orders = told.particulars.refunds.iter();
     let orders: Vec<_> = orders.map(|refund| refund.order_id.as_deref()).collect();
     assert_eq!(orders, [Some("refund-1"), None]);
 }
 
 #[test]
-fn a_capture_refunded_as_a_whole_counts_where_the_list_does_not_report() {
-    let whole = report(&order_json("COMPLETED", &[captured("REFUNDED", None)])).unwrap();
+fn a_capture_given_back_as_a_whole_counts_where_the_list_does_not_tell() {
+    let whole = report(&told("COMPLETED", &[captured("REFUNDED", None)])).unwrap();
     assert_eq!((whole.received.amount, whole.given_back), (4990, 4990));
-    let charged_back = report(&order_json(
+    let charged_back = report(&told(
         "COMPLETED",
         &[captured("PENDING", Some("CHARGEBACK"))],
     ));
@@ -193,27 +189,25 @@ fn a_capture_refunded_as_a_whole_counts_where_the_list_does_not_report() {
 }
 
 #[test]
-fn an_order_reports_its_particulars() {
+fn an_order_tells_its_particulars() {
     let mut capture = captured("COMPLETED", None);
     capture["create_time"] = "2027-01-15T08:00:00Z".into();
     capture["seller_receivable_breakdown"] = json!({
         "gross_amount": { "currency_code": "EUR", "value": "49.90" },
         "paypal_fee": { "currency_code": "EUR", "value": "1.63" },
     });
-    let paid = report(&order_json("COMPLETED", &[capture]))
-        .unwrap()
-        .particulars;
+    let paid = report(&told("COMPLETED", &[capture])).unwrap().particulars;
     assert_eq!(paid.provider_status.as_deref(), Some("COMPLETED"));
     assert_eq!(paid.references, ["3C679366HH908993F"]);
     assert_eq!(paid.fee.unwrap().amount, 163);
     assert_eq!(paid.captured_at, Some(1_800_000_000_000));
     assert_eq!(paid.instrument.as_deref(), Some("paypal"));
-    let held = order_json("COMPLETED", &[captured("PENDING", Some("PENDING_REVIEW"))]);
+    let held = told("COMPLETED", &[captured("PENDING", Some("PENDING_REVIEW"))]);
     let held = report(&held).unwrap().particulars;
     assert_eq!(held.reason.as_deref(), Some("PENDING_REVIEW"));
     assert_eq!((held.captured_at, held.fee), (None, None));
 
-    let mut approved = order_json("APPROVED", &[]);
+    let mut approved = told("APPROVED", &[]);
     approved["create_time"] = "2027-01-15T08:00:00Z".into();
     approved["update_time"] = "2027-01-15T08:05:00Z".into();
     approved["payment_source"] = json!({ "card": { "brand": "VISA", "last_digits": "4242" } });
@@ -221,7 +215,7 @@ fn an_order_reports_its_particulars() {
     assert_eq!(approved.authorised_at, Some(1_800_000_300_000));
     assert_eq!(approved.capture_before, Some(1_800_010_800_000));
     assert_eq!(approved.instrument.as_deref(), Some("visa 4242"));
-    let waiting = report(&order_json("CREATED", &[])).unwrap().particulars;
+    let waiting = report(&told("CREATED", &[])).unwrap().particulars;
     assert_eq!(
         (waiting.authorised_at, waiting.capture_before),
         (None, None)
@@ -229,7 +223,7 @@ fn an_order_reports_its_particulars() {
 }
 
 #[test]
-fn the_fee_of_two_captures_is_their_sum_where_both_report_it() {
+fn the_fee_of_two_captures_is_their_sum_where_both_tell_it() {
     let with_fee = |currency: &str| {
         let mut capture = captured("COMPLETED", None);
         let fee = json!({ "currency_code": currency, "value": "1.63" });
@@ -237,7 +231,7 @@ fn the_fee_of_two_captures_is_their_sum_where_both_report_it() {
         capture
     };
     let fee = |captures: &[Value]| {
-        report(&order_json("COMPLETED", captures))
+        report(&told("COMPLETED", captures))
             .unwrap()
             .particulars
             .fee
@@ -252,12 +246,12 @@ fn the_fee_of_two_captures_is_their_sum_where_both_report_it() {
 
 #[test]
 fn a_second_capture_adds_up_and_a_refused_one_does_not_count() {
-    let two = order_json(
+    let two = told(
         "COMPLETED",
         &[captured("COMPLETED", None), captured("COMPLETED", None)],
     );
     assert_eq!(report(&two).unwrap().received.amount, 9980);
-    let again = order_json(
+    let again = told(
         "COMPLETED",
         &[captured("DECLINED", None), captured("COMPLETED", None)],
     );
@@ -279,7 +273,7 @@ fn a_marked_order_is_declined_until_money_says_otherwise() {
             Status::Completed,
         ),
     ] {
-        let mut marked = order_json(status, &captures);
+        let mut marked = told(status, &captures);
         marked["purchase_units"][0]["custom_id"] = "attempt-1-closed".into();
         let marked = order(&read(&marked), None).unwrap();
         assert_eq!(marked.attempt.as_deref(), Some("attempt-1"));
@@ -293,17 +287,17 @@ fn a_minimal_answer_is_read_as_far_as_it_goes() {
     let minimal = json!({ "id": "5O190127TN364715T", "status": "COMPLETED" });
     assert_eq!(order(&read(&minimal), None), None);
     let read_minimal = order(&read(&minimal), Some("EUR")).unwrap();
-    assert!(!read_minimal.is_complete() && read_minimal.is_of("attempt-1"));
-    let mut no_id = order_json("CREATED", &[]);
+    assert!(!read_minimal.is_told_whole() && read_minimal.is_of("attempt-1"));
+    let mut no_id = told("CREATED", &[]);
     no_id["id"] = json!(null);
     assert_eq!(order(&read(&no_id), None), None);
     for field in ["custom_id", "amount"] {
-        let mut bare = order_json("COMPLETED", &[captured("COMPLETED", None)]);
+        let mut bare = told("COMPLETED", &[captured("COMPLETED", None)]);
         bare["purchase_units"][0][field] = json!(null);
         let report = order(&read(&bare), None).unwrap().report().unwrap();
         assert_eq!(report.received.amount, 4990, "{field}");
     }
-    let mut two = order_json("CREATED", &[]);
+    let mut two = told("CREATED", &[]);
     let unit = two["purchase_units"][0].clone();
     two["purchase_units"].as_array_mut().unwrap().push(unit);
     assert_eq!(order(&read(&two), None), None);
@@ -312,15 +306,15 @@ fn a_minimal_answer_is_read_as_far_as_it_goes() {
 #[test]
 fn an_entry_that_cannot_be_read_hides_no_other() {
     let odd = json!({ "id": "3C679366HH908993G", "status": "COMPLETED", "amount": null });
-    let mut reported = order_json("COMPLETED", &[odd, captured("COMPLETED", None)]);
-    let unit = &mut reported["purchase_units"][0];
+    let mut told = told("COMPLETED", &[odd, captured("COMPLETED", None)]);
+    let unit = &mut told["purchase_units"][0];
     unit["amount"] = json!(null);
     unit["payments"]["refunds"] = json!([
         { "id": "1JU1", "status": "COMPLETED" },
         refund("1JU2", "9.90", "FROZEN"),
         refund("1JU3", "10.00", "COMPLETED"),
     ]);
-    let order = order(&read(&reported), None).unwrap();
+    let order = order(&read(&told), None).unwrap();
     assert_eq!(
         order.unreadable,
         [

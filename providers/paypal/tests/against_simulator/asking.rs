@@ -136,7 +136,7 @@ fn without_a_reference_that_can_be_paypals_nothing_is_asked_for() {
 }
 
 #[test]
-fn a_paid_order_reports_what_support_and_bookkeeping_ask_for() {
+fn a_paid_order_tells_what_support_and_bookkeeping_ask_for() {
     let w = world();
     let attempt = w.attempt("paypal", "EUR");
     let started = open(w.start(&attempt));
@@ -158,20 +158,17 @@ fn a_paid_order_reports_what_support_and_bookkeeping_ask_for() {
     let taken_at = w.now();
     w.advance(1_000);
     w.refund(&started, "10.00");
-    let reported = ask(QueryPurpose::Sync).particulars;
+    let told = ask(QueryPurpose::Sync).particulars;
     assert_eq!(
-        (paid.captured_at, reported.captured_at),
+        (paid.captured_at, told.captured_at),
         (Some(taken_at), Some(taken_at))
     );
-    assert_eq!(
-        reported.provider_status.as_deref(),
-        Some("PARTIALLY_REFUNDED")
-    );
-    assert_eq!(reported.instrument.as_deref(), Some("paypal"));
+    assert_eq!(told.provider_status.as_deref(), Some("PARTIALLY_REFUNDED"));
+    assert_eq!(told.instrument.as_deref(), Some("paypal"));
     // Fee: 3.49 % of 49.90, plus 0.49.
-    assert_eq!(reported.fee.map(|fee| fee.amount), Some(223));
+    assert_eq!(told.fee.map(|fee| fee.amount), Some(223));
     let capture = format!("3{}", &started.reference[1..]);
-    assert_eq!(reported.references, [capture]);
+    assert_eq!(told.references, [capture]);
 }
 
 #[test]
@@ -193,7 +190,7 @@ fn the_failed_part_of_a_whole_refund_comes_back() {
 }
 
 #[test]
-fn what_a_lost_dispute_took_is_reported_as_the_dispute_and_counts_once() {
+fn what_a_lost_dispute_took_is_told_as_the_dispute_and_counts_once() {
     let w = world();
     let attempt = w.attempt("paypal", "EUR");
     let started = open(w.start(&attempt));

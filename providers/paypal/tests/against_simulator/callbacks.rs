@@ -25,7 +25,7 @@ fn chosen(w: &World<PayPal>, outcome: &str) -> (String, Open) {
 }
 
 #[test]
-fn an_approval_is_reported_and_its_capture_makes_the_host_ask() {
+fn an_approval_is_told_and_its_capture_makes_the_host_ask() {
     let w = world();
     let attempt = w.attempt("paypal", "EUR");
     let started = open(w.start(&attempt));
@@ -50,11 +50,8 @@ fn an_approval_is_reported_and_its_capture_makes_the_host_ask() {
 fn what_proves_no_whole_state_makes_the_host_ask() {
     let w = world();
     let (id, _) = chosen(&w, "decline");
-    let reported = notice(w.callback(&w.next_callback()));
-    assert_eq!(
-        (reported.about, reported.report),
-        (Subject::Attempt(id), None)
-    );
+    let told = notice(w.callback(&w.next_callback()));
+    assert_eq!((told.about, told.report), (Subject::Attempt(id), None));
 
     let w = world();
     let attempt = w.attempt("paypal", "EUR");
@@ -63,9 +60,9 @@ fn what_proves_no_whole_state_makes_the_host_ask() {
     w.next_callback();
     w.query(&attempt, Some(&started.reference), QueryPurpose::Capture)
         .unwrap();
-    let reported = notice(w.callback(&w.next_callback()));
+    let told = notice(w.callback(&w.next_callback()));
     assert_eq!(
-        (reported.about, reported.report),
+        (told.about, told.report),
         (Subject::Attempt(attempt.id), None)
     );
 }
@@ -95,7 +92,7 @@ fn a_refund_makes_the_host_ask() {
 }
 
 #[test]
-fn a_dispute_is_reported_under_one_id_from_its_beginning_to_its_end() {
+fn a_dispute_is_told_under_one_id_from_its_beginning_to_its_end() {
     for (end, state, amount) in [
         ("dispute_won", DisputeState::Won, 4990),
         ("dispute_lost", DisputeState::Lost, 4990),
@@ -136,12 +133,12 @@ fn a_dispute_is_reported_under_one_id_from_its_beginning_to_its_end() {
 }
 
 /// The same delivery with a changed body.
-fn changed(callback: &CallbackRequest, from: &str, to: &str) -> CallbackRequest {
-    let text = String::from_utf8(callback.body.clone()).unwrap();
+fn changed(news: &CallbackRequest, from: &str, to: &str) -> CallbackRequest {
+    let text = String::from_utf8(news.body.clone()).unwrap();
     assert!(text.contains(from));
     CallbackRequest {
         body: text.replace(from, to).into_bytes(),
-        ..callback.clone()
+        ..news.clone()
     }
 }
 
@@ -171,9 +168,9 @@ fn a_forgery_costs_one_certificate_and_every_other_one_nothing() {
 
     let w = world();
     chosen(&w, "approve");
-    let callback = w.next_callback();
+    let news = w.next_callback();
     let sent = cost(&w, || {
-        assert_eq!(w.callback(&callback).unwrap().notices.len(), 1);
+        assert_eq!(w.callback(&news).unwrap().notices.len(), 1);
     });
     assert_eq!(sent.len(), 1);
     // PayPal's certificate is public, but its key is not.
@@ -183,7 +180,7 @@ fn a_forgery_costs_one_certificate_and_every_other_one_nothing() {
             let names = |(name, _): &&(String, String)| name == "paypal-cert-url";
             incoming.headers.iter().find(names).unwrap().1.clone()
         };
-        let (theirs, paypals) = (certificate(&forged), certificate(&callback));
+        let (theirs, paypals) = (certificate(&forged), certificate(&news));
         for (_, value) in other
             .headers
             .iter_mut()
@@ -192,8 +189,8 @@ fn a_forgery_costs_one_certificate_and_every_other_one_nothing() {
             value.clone_from(&paypals);
         }
         for forgery in [
-            changed(&callback, "49.90", "49.91"),
-            changed(&callback, "\"WH-", "\"WX-"),
+            changed(&news, "49.90", "49.91"),
+            changed(&news, "\"WH-", "\"WX-"),
             other,
         ] {
             assert!(matches!(
@@ -209,7 +206,7 @@ fn a_forgery_costs_one_certificate_and_every_other_one_nothing() {
 fn where_the_way_to_the_root_is_missing_paypal_is_asked_about_what_its_key_signed() {
     let w = world();
     chosen(&w, "approve");
-    let callback = w.next_callback();
+    let news = w.next_callback();
     let elsewhere = World::<PayPal>::with_module("paypal", Environment::Live).account();
     let root = elsewhere
         .settings
@@ -217,35 +214,29 @@ fn where_the_way_to_the_root_is_missing_paypal_is_asked_about_what_its_key_signe
         .find(|(name, _)| name == "simulator-root");
     w.change_setting("simulator-root", &root.unwrap().1);
     let sent = cost(&w, || {
-        let forged = w.callback(&changed(&callback, "49.90", "49.91"));
+        let forged = w.callback(&changed(&news, "49.90", "49.91"));
         assert!(matches!(forged, Err(CallbackFailure::Forged(_))));
     });
     assert_eq!(sent.len(), 1, "the certificate alone: {sent:?}");
     let sent = cost(&w, || {
-        assert_eq!(w.callback(&callback).unwrap().notices.len(), 1);
+        assert_eq!(w.callback(&news).unwrap().notices.len(), 1);
     });
     assert_eq!(sent, ["POST /v1/notifications/verify-webhook-signature"]);
     w.fault(Fault::Down);
-    assert!(matches!(
-        w.callback(&callback),
-        Err(CallbackFailure::Later(_))
-    ));
+    assert!(matches!(w.callback(&news), Err(CallbackFailure::Later(_))));
 }
 
 #[test]
-fn callback_of_another_webhook_is_a_forgery() {
+fn news_of_another_webhook_is_a_forgery() {
     let w = world();
     chosen(&w, "approve");
-    let callback = w.next_callback();
+    let news = w.next_callback();
     w.change_setting("webhook-id", "2JE4291016473214C");
-    assert!(matches!(
-        w.callback(&callback),
-        Err(CallbackFailure::Forged(_))
-    ));
+    assert!(matches!(w.callback(&news), Err(CallbackFailure::Forged(_))));
 }
 
 #[test]
-fn genuine_callback_about_none_of_ours_is_acknowledged_and_ignored() {
+fn genuine_news_about_none_of_ours_is_acknowledged_and_ignored() {
     let w = world();
     let mut attempt = w.attempt("paypal", "EUR");
     attempt.id = "shop:123".into();
@@ -256,26 +247,23 @@ fn genuine_callback_about_none_of_ours_is_acknowledged_and_ignored() {
 }
 
 #[test]
-fn callback_of_another_account_is_a_forgery() {
+fn news_of_another_account_is_a_forgery() {
     let (w, other) = (
         world(),
         World::<PayPal>::with_module("paypal", Environment::Live),
     );
     chosen(&other, "approve");
-    let callback: CallbackRequest = other.next_callback();
-    assert!(matches!(
-        w.callback(&callback),
-        Err(CallbackFailure::Forged(_))
-    ));
+    let news: CallbackRequest = other.next_callback();
+    assert!(matches!(w.callback(&news), Err(CallbackFailure::Forged(_))));
 }
 
 #[test]
-fn callback_is_found_again_after_paypal_was_down() {
+fn news_is_found_again_after_paypal_was_down() {
     let mut w = world();
     let (id, _) = chosen(&w, "approve");
-    let callback = w.next_callback();
+    let news = w.next_callback();
     w.restart();
-    assert_eq!(notice(w.callback(&callback)).about, Subject::Attempt(id));
+    assert_eq!(notice(w.callback(&news)).about, Subject::Attempt(id));
 }
 
 #[test]
@@ -306,9 +294,9 @@ fn an_approval_after_the_host_closed_the_order_is_no_money() {
     w.query(&attempt, Some(&started.reference), QueryPurpose::Cancel)
         .unwrap();
     w.choose(&started, "approve");
-    let reported = notice(w.callback(&w.next_callback()));
+    let told = notice(w.callback(&w.next_callback()));
     assert_eq!(
-        (reported.about, reported.report),
+        (told.about, told.report),
         (Subject::Attempt(attempt.id.clone()), None)
     );
     let asked = w.query(&attempt, Some(&started.reference), QueryPurpose::Sync);
@@ -316,17 +304,14 @@ fn an_approval_after_the_host_closed_the_order_is_no_money() {
 }
 
 #[test]
-fn while_paypal_is_down_a_callback_is_read_once_its_certificate_is_known() {
+fn while_paypal_is_down_news_is_read_once_its_certificate_is_known() {
     let w = world();
     let (id, _) = chosen(&w, "approve");
-    let callback = w.next_callback();
+    let news = w.next_callback();
     w.fault(Fault::Down);
-    assert!(matches!(
-        w.callback(&callback),
-        Err(CallbackFailure::Later(_))
-    ));
+    assert!(matches!(w.callback(&news), Err(CallbackFailure::Later(_))));
     w.sim.clear_faults(w.id()).unwrap();
-    notice(w.callback(&callback));
+    notice(w.callback(&news));
     w.fault(Fault::Down);
-    assert_eq!(notice(w.callback(&callback)).about, Subject::Attempt(id));
+    assert_eq!(notice(w.callback(&news)).about, Subject::Attempt(id));
 }

@@ -8,7 +8,7 @@ mod starting;
 use kassette_plugin::provider::{Attempt, QueryPurpose, Settlement, Status};
 use kassette_provider_paypal::PayPal;
 use kassette_world::World;
-use kassette_world::suite::{Lost, Method, ProviderUnderTest};
+use kassette_world::suite::{Lost, Method, Vendor};
 
 fn world() -> World<PayPal> {
     World::new("paypal")
@@ -17,12 +17,12 @@ fn world() -> World<PayPal> {
 /// The shared test suite's parameters.
 struct AtPayPal;
 
-impl ProviderUnderTest for AtPayPal {
+impl Vendor for AtPayPal {
     type Module = PayPal;
     const MODULE: &'static str = "paypal";
     const LACKS: &'static [(&'static str, &'static str)] = &[
         (
-            "a_payer_who_pays_after_a_decline_is_reported_as_paid",
+            "a_payer_who_pays_after_a_decline_is_told_as_paid",
             "a declined order is voided",
         ),
         (
@@ -34,7 +34,7 @@ impl ProviderUnderTest for AtPayPal {
             "only news tells of a dispute",
         ),
         (
-            "callback_signed_with_the_secret_before_counts_during_a_rotation_alone",
+            "news_signed_with_the_secret_before_counts_during_a_rotation_alone",
             "news is signed with a certificate",
         ),
     ];

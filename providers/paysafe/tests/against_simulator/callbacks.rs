@@ -16,7 +16,7 @@ fn notice(answer: Result<CallbackReply, CallbackFailure>) -> Notice {
 }
 
 #[test]
-fn a_payable_handle_makes_the_host_ask_and_a_completed_payment_is_reported() {
+fn a_payable_handle_makes_the_host_ask_and_a_completed_payment_is_told() {
     let w = world();
     let (attempt, started) = chosen(&w, "approve");
     let payable = notice(w.callback(&w.next_callback()));
@@ -39,9 +39,9 @@ fn a_payable_handle_makes_the_host_ask_and_a_completed_payment_is_reported() {
 fn declines_holds_refunds_and_disputes_make_the_host_ask() {
     let w = world();
     let (attempt, _) = chosen(&w, "decline");
-    let reported = notice(w.callback(&w.next_callback()));
+    let told = notice(w.callback(&w.next_callback()));
     assert_eq!(
-        (reported.about, reported.report),
+        (told.about, told.report),
         (Subject::Attempt(attempt.id), None)
     );
 
@@ -55,18 +55,14 @@ fn declines_holds_refunds_and_disputes_make_the_host_ask() {
         w.next_callback();
         w.query(&attempt, Some(&started.reference), QueryPurpose::Capture)
             .unwrap();
-        let mut callback = w.next_callback();
+        let mut news = w.next_callback();
         if let Some(after) = after {
             w.choose(&started, after);
-            callback = w.next_callback();
+            news = w.next_callback();
         }
-        let reported = notice(w.callback(&callback));
+        let told = notice(w.callback(&news));
         let about = Subject::Attempt(attempt.id);
-        assert_eq!(
-            (reported.about, reported.report),
-            (about, None),
-            "{after:?}"
-        );
+        assert_eq!((told.about, told.report), (about, None), "{after:?}");
     }
 }
 
@@ -84,16 +80,16 @@ fn an_older_event_that_comes_later_makes_the_host_ask() {
 }
 
 #[test]
-fn callback_of_another_account_reaches_no_attempt_of_this_one() {
+fn news_of_another_account_reaches_no_attempt_of_this_one() {
     // Both worlds have the same key, like two accounts of one merchant may have.
     let (w, other) = (
         world(),
         World::<Paysafe>::with_module("paysafe", Environment::Live),
     );
     let (attempt, _) = chosen(&other, "approve");
-    let reported = notice(w.callback(&other.next_callback()));
+    let told = notice(w.callback(&other.next_callback()));
     assert_eq!(
-        (reported.about, reported.report),
+        (told.about, told.report),
         (Subject::Attempt(attempt.id), None)
     );
     assert!(w.entries().is_empty());

@@ -79,11 +79,8 @@ fn a_held_payment_is_definite_after_its_webhook() {
     w.next_callback();
     w.query(&attempt, Some(&started.reference), QueryPurpose::Capture)
         .unwrap();
-    let reported = w.callback(&w.next_callback()).unwrap();
-    assert_eq!(
-        reported.notices[0].about,
-        Subject::Attempt(attempt.id.clone())
-    );
+    let told = w.callback(&w.next_callback()).unwrap();
+    assert_eq!(told.notices[0].about, Subject::Attempt(attempt.id.clone()));
     for purpose in [
         QueryPurpose::Sync,
         QueryPurpose::Capture,
@@ -113,11 +110,8 @@ fn refunds_in_parts_are_traced_add_up_and_fall_back_whatever_the_purpose() {
     for amount in ["10.00", "10.00", "5.00"] {
         w.refund(&started, amount);
         // Made in the Business Portal, with the payment's own reference.
-        let reported = w.callback(&w.next_callback()).unwrap();
-        assert_eq!(
-            reported.notices[0].about,
-            Subject::Attempt(attempt.id.clone())
-        );
+        let told = w.callback(&w.next_callback()).unwrap();
+        assert_eq!(told.notices[0].about, Subject::Attempt(attempt.id.clone()));
     }
     for purpose in [
         QueryPurpose::Sync,
@@ -143,6 +137,6 @@ fn another_shops_payments_at_the_same_account_are_none_of_ours() {
     others.id = "shop:123".into();
     let started = kassette_world::open(w.start(&others));
     w.choose(&started, "approve");
-    let reported = w.callback(&w.next_callback()).unwrap();
-    assert_eq!((reported.status, reported.notices), (200, Vec::new()));
+    let told = w.callback(&w.next_callback()).unwrap();
+    assert_eq!((told.status, told.notices), (200, Vec::new()));
 }

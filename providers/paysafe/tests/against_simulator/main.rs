@@ -14,7 +14,7 @@ mod starting;
 
 use kassette_plugin::provider::{Attempt, Open, QueryFailure, Settlement, Status};
 use kassette_provider_paysafe::Paysafe;
-use kassette_world::suite::{Method, ProviderUnderTest};
+use kassette_world::suite::{Method, Vendor};
 use kassette_world::{World, open};
 
 fn world() -> World<Paysafe> {
@@ -42,12 +42,12 @@ const UNCLOSABLE: &str = "a handle ends by time alone";
 /// The shared test suite's parameters.
 struct AtPaysafe;
 
-impl ProviderUnderTest for AtPaysafe {
+impl Vendor for AtPaysafe {
     type Module = Paysafe;
     const MODULE: &'static str = "paysafe";
     const LACKS: &'static [(&'static str, &'static str)] = &[
         (
-            "a_payer_who_pays_after_a_decline_is_reported_as_paid",
+            "a_payer_who_pays_after_a_decline_is_told_as_paid",
             "a failed handle is over",
         ),
         ("closing_proves_that_nothing_can_be_paid", UNCLOSABLE),
@@ -58,11 +58,11 @@ impl ProviderUnderTest for AtPaysafe {
             "the Payments API tells no disputes",
         ),
         (
-            "our_refund_is_reported_by_its_order_and_one_of_the_dashboard_by_none",
+            "our_refund_is_told_by_its_order_and_one_of_the_dashboard_by_none",
             "ours are listed under their own reference",
         ),
         (
-            "callback_that_is_too_old_is_refused",
+            "news_that_is_too_old_is_refused",
             "Paysafe signs no time: what is old only makes the host ask",
         ),
     ];

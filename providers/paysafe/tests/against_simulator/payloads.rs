@@ -148,7 +148,7 @@ fn each_answer_is_read_as_its_row_says() {
             }
         };
         let attempt = payloads::attempt("interac", 4990, "CAD");
-        let reported = replay.query(&attempt, "h1", QueryPurpose::Sync, &answers);
-        assert_eq!(report_reading(&reported), *reading, "{name}");
+        let told = replay.query(&attempt, "h1", QueryPurpose::Sync, &answers);
+        assert_eq!(report_reading(&told), *reading, "{name}");
     }
 }

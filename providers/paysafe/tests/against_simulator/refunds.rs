@@ -5,7 +5,7 @@ use kassette_sim::Fault;
 use crate::{chosen, world};
 
 #[test]
-fn callback_of_our_refund_leads_to_the_payment() {
+fn news_of_our_refund_leads_to_the_payment() {
     for fault in [None, Some(Fault::RefundFails)] {
         let w = world();
         let (attempt, started) = chosen(&w, "approve");
@@ -30,13 +30,13 @@ fn callback_of_our_refund_leads_to_the_payment() {
         if let Some(fault) = fault {
             w.fault(fault);
         }
-        w.request_refund(&paid, &w.order(1000, "CAD")).unwrap();
+        w.give_back(&paid, &w.order(1000, "CAD")).unwrap();
         // The webhooks of the handle and the payment come first.
         w.next_callback();
         w.next_callback();
-        let reported = w.callback(&w.next_callback()).unwrap();
-        let [notice] = reported.notices.as_slice() else {
-            panic!("one notice: {:?}", reported.notices)
+        let told = w.callback(&w.next_callback()).unwrap();
+        let [notice] = told.notices.as_slice() else {
+            panic!("one notice: {:?}", told.notices)
         };
         assert_eq!(notice.about, Subject::Attempt(attempt.id.clone()));
         assert_eq!(notice.report, None);

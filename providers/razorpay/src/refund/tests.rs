@@ -1,6 +1,6 @@
 use super::*;
 use crate::query::PAGE;
-use crate::wire::tests::{link_json, payment_json};
+use crate::wire::tests::{payment_told, told};
 use kassette_plugin::provider::http::{Request, Response, SendFailure, Verb};
 use kassette_plugin::provider::{Environment, Money};
 use kassette_plugin::testing::{Host, with_host};
@@ -11,7 +11,7 @@ const ID: &str = "0123456789abcdef0123456789abcdef";
 
 /// Razorpay's side: a paid link, its refunds, and the answer to a new one.
 #[derive(Clone)]
-struct FakeProvider {
+struct Vendor {
     payments: Value,
     refunds: Rc<RefCell<Vec<Value>>>,
     /// A refund that exists once a refund was requested.
@@ -20,12 +20,12 @@ struct FakeProvider {
     asked: Rc<RefCell<Vec<Request>>>,
 }
 
-impl Host for FakeProvider {
+impl Host for Vendor {
     fn send(&mut self, request: &Request) -> Result<Response, SendFailure> {
         self.asked.borrow_mut().push(request.clone());
         let list = |items: Value| json!({ "entity": "collection", "count": 1, "items": items });
         let (status, body) = match request.url.rsplit('/').next().unwrap_or_default() {
-            "plink_1" => (200, link_json("paid")),
+            "plink_1" => (200, told("paid")),
             "payments" => (200, list(self.payments.clone())),
             "refunds?count=100" => (200, list(json!(*self.refunds.borrow()))),
             "refund" => {
@@ -47,10 +47,10 @@ impl Host for FakeProvider {
     }
 }
 
-impl FakeProvider {
+impl Vendor {
     fn answering(status: u16, body: Value) -> Self {
         Self {
-            payments: json!([payment_json(&json!({}))]),
+            payments: json!([payment_told(&json!({}))]),
             refunds: Rc::default(),
             afterwards: None,
             answer: (status, body),
@@ -137,14 +137,14 @@ fn made(status: &str) -> Value {
 }
 
 #[test]
-fn the_captured_payment_is_refunded_under_the_orders_id() {
-    let provider = FakeProvider::answering(200, made("processed"));
-    let given = provider.refund().unwrap();
+fn the_captured_payment_is_given_back_under_the_orders_id() {
+    let vendor = Vendor::answering(200, made("processed"));
+    let given = vendor.refund().unwrap();
     assert_eq!(
         (given.reference.as_str(), given.state),
         ("rfnd_1", RefundState::Succeeded)
     );
-    let posted = provider.posted();
+    let posted = vendor.posted();
     let [post] = posted.as_slice() else {
         panic!("{posted:?}");
     };
@@ -165,26 +165,26 @@ fn each_state_of_a_refund_has_its_own() {
         ("processed", RefundState::Succeeded),
         ("failed", RefundState::Failed),
     ] {
-        let provider = FakeProvider::answering(200, made(status));
-        assert_eq!(provider.refund().unwrap().state, state);
+        let vendor = Vendor::answering(200, made(status));
+        assert_eq!(vendor.refund().unwrap().state, state);
     }
 }
 
 #[test]
-fn a_refund_that_an_earlier_call_made_is_reported_and_not_made_again() {
-    let provider = FakeProvider::answering(500, json!({})).having(made("pending"));
-    assert_eq!(provider.refund().unwrap().state, RefundState::Pending);
-    assert_eq!(provider.posted(), []);
+fn a_refund_that_an_earlier_call_made_is_told_and_not_made_again() {
+    let vendor = Vendor::answering(500, json!({})).having(made("pending"));
+    assert_eq!(vendor.refund().unwrap().state, RefundState::Pending);
+    assert_eq!(vendor.posted(), []);
 }
 
 #[test]
-fn of_a_link_that_was_paid_twice_the_payment_with_enough_left_is_refunded() {
-    let mut provider = FakeProvider::answering(200, made("processed"));
+fn of_a_link_that_was_paid_twice_the_payment_with_enough_left_is_given_back() {
+    let mut vendor = Vendor::answering(200, made("processed"));
     let spent = json!({ "amount_refunded": 4500 });
     let other = json!({ "id": "pay_2" });
-    provider.payments = json!([payment_json(&spent), payment_json(&other)]);
-    provider.refund().unwrap();
-    assert!(provider.posted()[0].url.contains("/pay_2/"));
+    vendor.payments = json!([payment_told(&spent), payment_told(&other)]);
+    vendor.refund().unwrap();
+    assert!(vendor.posted()[0].url.contains("/pay_2/"));
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn an_answer_that_proves_nothing_is_uncertain() {
         (500, json!({})),
         (503, json!({})),
     ] {
-        let failed = FakeProvider::answering(status, body.clone()).refund();
+        let failed = Vendor::answering(status, body.clone()).refund();
         assert!(
             matches!(failed, Err(RefundFailure::Uncertain(_))),
             "{status} {body}"
@@ -208,52 +208,49 @@ fn an_answer_that_proves_nothing_is_uncertain() {
 }
 
 #[test]
-fn a_refusal_is_trusted_once_the_payment_shows_no_such_refund() {
+fn a_refusal_is_believed_once_the_payment_shows_no_such_refund() {
     let why = "The payment has been fully refunded already";
     let (status, body) = refusal(400, why);
-    let mut provider = FakeProvider::answering(status, body);
+    let mut vendor = Vendor::answering(status, body);
     let refused = RefundFailure::Refused(format!("status 400: {why}"));
-    assert_eq!(provider.refund(), Err(refused));
+    assert_eq!(vendor.refund(), Err(refused));
     // A call whose answer was lost has made it.
-    provider.afterwards = Some(made("processed"));
-    assert_eq!(provider.refund().unwrap().reference, "rfnd_1");
+    vendor.afterwards = Some(made("processed"));
+    assert_eq!(vendor.refund().unwrap().reference, "rfnd_1");
 }
 
 #[test]
 fn what_proves_that_nothing_was_asked_for_can_be_asked_again() {
     for status in [401, 429] {
-        let failed = FakeProvider::answering(status, json!({})).refund();
+        let failed = Vendor::answering(status, json!({})).refund();
         assert!(matches!(failed, Err(RefundFailure::Unavailable(_))));
     }
 }
 
 #[test]
-fn what_was_not_captured_is_not_refunded() {
-    let mut provider = FakeProvider::answering(200, made("processed"));
+fn what_was_not_captured_is_not_given_back() {
+    let mut vendor = Vendor::answering(200, made("processed"));
     let authorized = json!({ "status": "authorized", "captured": false });
-    provider.payments = json!([payment_json(&authorized)]);
-    assert!(matches!(provider.refund(), Err(RefundFailure::Refused(_))));
-    assert_eq!(provider.posted(), []);
+    vendor.payments = json!([payment_told(&authorized)]);
+    assert!(matches!(vendor.refund(), Err(RefundFailure::Refused(_))));
+    assert_eq!(vendor.posted(), []);
 }
 
 #[test]
 fn a_refund_is_asked_for_by_its_id_and_looked_up_by_its_receipt() {
-    let provider = FakeProvider::answering(500, json!({})).having(made("failed"));
+    let vendor = Vendor::answering(500, json!({})).having(made("failed"));
     for reference in [Some("rfnd_1"), None] {
-        assert_eq!(
-            provider.query(reference).unwrap().state,
-            RefundState::Failed
-        );
+        assert_eq!(vendor.query(reference).unwrap().state, RefundState::Failed);
     }
     let mut other = made("processed");
     other["receipt"] = json!(null);
-    let provider = FakeProvider::answering(500, json!({})).having(other);
-    assert_eq!(provider.query(None), Err(QueryFailure::Absent));
+    let vendor = Vendor::answering(500, json!({})).having(other);
+    assert_eq!(vendor.query(None), Err(QueryFailure::Absent));
 }
 
 #[test]
 fn a_refund_that_razorpay_has_named_is_never_absent() {
-    let asked = FakeProvider::answering(500, json!({})).query(Some("rfnd_1"));
+    let asked = Vendor::answering(500, json!({})).query(Some("rfnd_1"));
     assert!(matches!(asked, Err(QueryFailure::Unavailable(_))));
 }
 
@@ -261,16 +258,16 @@ fn a_refund_that_razorpay_has_named_is_never_absent() {
 fn a_payment_with_more_refunds_than_are_read_proves_no_absence() {
     let mut other = made("processed");
     other["receipt"] = json!(null);
-    let provider = (0..PAGE).fold(FakeProvider::answering(500, json!({})), |provider, _| {
-        provider.having(other.clone())
+    let vendor = (0..PAGE).fold(Vendor::answering(500, json!({})), |vendor, _| {
+        vendor.having(other.clone())
     });
     assert!(matches!(
-        provider.query(None),
+        vendor.query(None),
         Err(QueryFailure::Unavailable(_))
     ));
     assert!(matches!(
-        provider.refund(),
+        vendor.refund(),
         Err(RefundFailure::Unavailable(_))
     ));
-    assert_eq!(provider.posted(), []);
+    assert_eq!(vendor.posted(), []);
 }

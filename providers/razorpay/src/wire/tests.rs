@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 pub(crate) const BEGAN: u64 = 1_800_000_000;
 
 /// A link as Razorpay would return it.
-pub(crate) fn link_json(status: &str) -> Value {
+pub(crate) fn told(status: &str) -> Value {
     json!({
         "id": "plink_1", "reference_id": "attempt-1", "amount": 4990, "amount_paid": 0,
         "currency": "INR", "status": status, "short_url": "https://rzp.io/i/1",
@@ -18,7 +18,7 @@ pub(crate) fn read(value: &Value) -> Option<Link> {
 }
 
 /// A payment as Razorpay would return it, with these fields changed.
-pub(crate) fn payment_json(change: &Value) -> Value {
+pub(crate) fn payment_told(change: &Value) -> Value {
     let mut payment = json!({
         "id": "pay_1", "entity": "payment", "amount": 4990, "currency": "INR", "status": "captured",
         "captured": true, "amount_refunded": 0, "created_at": BEGAN, "method": "upi",
@@ -34,7 +34,7 @@ pub(crate) fn payment_json(change: &Value) -> Value {
 /// A payment in that state.
 pub(crate) fn paid(status: &str, captured: bool, refunded: u64) -> Payment {
     let change = json!({ "status": status, "captured": captured, "amount_refunded": refunded });
-    payment(payment_json(&change).to_string().as_bytes()).unwrap()
+    payment(payment_told(&change).to_string().as_bytes()).unwrap()
 }
 
 /// A failed payment.
@@ -42,22 +42,22 @@ pub(crate) fn failed(reason: &str) -> Payment {
     let change = json!({
         "status": "failed", "captured": false, "error_reason": reason, "fee": null,
     });
-    payment(payment_json(&change).to_string().as_bytes()).unwrap()
+    payment(payment_told(&change).to_string().as_bytes()).unwrap()
 }
 
 #[test]
 fn a_link_is_read_with_its_order_and_what_was_captured() {
-    let mut reported = link_json("paid");
-    reported["payments"] = json!([{ "payment_id": "pay_1", "status": "captured" }]);
-    let link = read(&reported).unwrap();
+    let mut told = told("paid");
+    told["payments"] = json!([{ "payment_id": "pay_1", "status": "captured" }]);
+    let link = read(&told).unwrap();
     assert_eq!(link.attempt, "attempt-1");
     assert_eq!(link.order.as_deref(), Some("order_1"));
     assert_eq!(link.paid, ["pay_1"]);
     assert_eq!((link.due.amount, link.due.currency.as_str()), (4990, "INR"));
     for none in [json!(null), json!([])] {
-        reported["payments"] = none;
-        reported.as_object_mut().unwrap().remove("order_id");
-        let link = read(&reported).unwrap();
+        told["payments"] = none;
+        told.as_object_mut().unwrap().remove("order_id");
+        let link = read(&told).unwrap();
         assert_eq!((link.order, link.paid), (None, Vec::new()));
     }
 }
@@ -66,10 +66,10 @@ fn a_link_is_read_with_its_order_and_what_was_captured() {
 fn only_an_id_and_an_amount_make_an_answer() {
     assert!(link(b"{").is_none());
     for field in ["id", "amount", "currency"] {
-        let mut reported = link_json("paid");
-        reported.as_object_mut().unwrap().remove(field);
-        assert_eq!(read(&reported), None, "{field}");
-        let mut tried = payment_json(&json!({}));
+        let mut told = told("paid");
+        told.as_object_mut().unwrap().remove(field);
+        assert_eq!(read(&told), None, "{field}");
+        let mut tried = payment_told(&json!({}));
         tried.as_object_mut().unwrap().remove(field);
         assert_eq!(payment(tried.to_string().as_bytes()), None, "{field}");
     }
@@ -80,9 +80,9 @@ fn only_an_id_and_an_amount_make_an_answer() {
         "expire_by",
         "order_id",
     ] {
-        let mut reported = link_json("paid");
-        reported[field] = json!(null);
-        assert!(read(&reported).is_some(), "{field}");
+        let mut told = told("paid");
+        told[field] = json!(null);
+        assert!(read(&told).is_some(), "{field}");
     }
     for field in [
         "entity",
@@ -94,7 +94,7 @@ fn only_an_id_and_an_amount_make_an_answer() {
         "acquirer_data",
         "method",
     ] {
-        let tried = payment_json(&json!({ field: null }));
+        let tried = payment_told(&json!({ field: null }));
         let read = payment(tried.to_string().as_bytes()).unwrap();
         assert!(read.captured, "{field}");
     }
@@ -102,8 +102,8 @@ fn only_an_id_and_an_amount_make_an_answer() {
 
 #[test]
 fn a_status_that_is_not_documented_leaves_the_money_readable() {
-    assert_eq!(read(&link_json("issued")).unwrap().stage, Stage::Unknown);
-    let odd = payment_json(&json!({ "status": "odd", "amount": "4990", "currency": "inr" }));
+    assert_eq!(read(&told("issued")).unwrap().stage, Stage::Unknown);
+    let odd = payment_told(&json!({ "status": "odd", "amount": "4990", "currency": "inr" }));
     let odd = payment(odd.to_string().as_bytes()).unwrap();
     assert_eq!((odd.phase, odd.captured), (Phase::Unknown, true));
     assert_eq!(
@@ -114,7 +114,7 @@ fn a_status_that_is_not_documented_leaves_the_money_readable() {
 
 #[test]
 fn an_entry_that_cannot_be_read_hides_no_other() {
-    let list = json!({ "items": [{ "id": "pay_2" }, payment_json(&json!({}))] });
+    let list = json!({ "items": [{ "id": "pay_2" }, payment_told(&json!({}))] });
     let (read, unreadable) = payments(list.to_string().as_bytes()).unwrap();
     assert_eq!(read.len(), 1);
     assert_eq!(unreadable, ["payment pay_2 cannot be read"]);
@@ -142,12 +142,12 @@ fn a_link_of_the_attempt_that_cannot_be_read_is_not_absent() {
     assert_eq!(find(json!([])), Ok(None));
     assert_eq!(find(json!([{ "reference_id": "attempt-2" }])), Ok(None));
     assert_eq!(find(json!([{ "reference_id": "attempt-1" }])), Err(()));
-    let both = json!([{ "reference_id": "attempt-2" }, link_json("created")]);
+    let both = json!([{ "reference_id": "attempt-2" }, told("created")]);
     assert!(find(both).unwrap().is_some());
 }
 
 #[test]
-fn a_payment_reports_its_fee_its_numbers_and_the_bank_but_not_the_payer() {
+fn a_payment_tells_its_fee_its_numbers_and_the_bank_but_not_the_payer() {
     let paid = paid("captured", true, 0);
     assert_eq!(paid.fee, Some(118));
     assert_eq!(paid.numbers, ["103608848276"]);
@@ -163,7 +163,7 @@ fn a_payment_reports_its_fee_its_numbers_and_the_bank_but_not_the_payer() {
         ),
         (json!({ "vpa": null }), "upi"),
     ] {
-        let read = payment(payment_json(&change).to_string().as_bytes()).unwrap();
+        let read = payment(payment_told(&change).to_string().as_bytes()).unwrap();
         assert_eq!(read.instrument.as_deref(), Some(instrument));
     }
 }
@@ -216,7 +216,7 @@ fn only_disputes_about_the_payment_count() {
 }
 
 #[test]
-fn refunds_report_their_ids_and_states() {
+fn refunds_tell_their_ids_and_states() {
     let refund = |id: &str, status: &str| json!({ "id": id, "entity": "refund", "amount": 990, "status": status });
     let list = json!({ "entity": "collection", "count": 3, "items": [
         refund("rfnd_1", "pending"), refund("rfnd_2", "processed"), refund("rfnd_3", "failed"),
@@ -238,7 +238,7 @@ fn refunds_report_their_ids_and_states() {
 }
 
 #[test]
-fn an_id_that_the_account_does_not_know_is_distinguished_from_other_refusals() {
+fn an_id_that_the_account_does_not_know_is_told_from_other_refusals() {
     let refused = |status, description: &str| {
         let body = json!({ "error": { "code": "BAD_REQUEST_ERROR", "description": description } });
         problem(&Answer {

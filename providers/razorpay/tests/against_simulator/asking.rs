@@ -6,7 +6,7 @@ use kassette_world::open;
 use crate::{HOUR, MINUTE, attempt, world};
 
 #[test]
-fn a_declined_link_can_no_longer_be_paid_once_it_was_reported() {
+fn a_declined_link_can_no_longer_be_paid_once_it_was_told() {
     let w = world();
     w.change_setting("keep-open-after-decline", "false");
     let attempt = attempt(&w);
@@ -34,17 +34,17 @@ fn a_declined_payer_may_try_again_at_razorpay_and_it_is_one_attempt() {
     let started = open(w.start(&attempt));
     for _ in 0..6 {
         w.choose(&started, "decline");
-        let reported = w.query(&attempt, Some(&started.reference), QueryPurpose::Sync);
-        let reported = reported.unwrap();
-        assert_eq!(reported.status, Status::Pending);
-        let reason = reported.particulars.reason.as_deref();
+        let told = w.query(&attempt, Some(&started.reference), QueryPurpose::Sync);
+        let told = told.unwrap();
+        assert_eq!(told.status, Status::Pending);
+        let reason = told.particulars.reason.as_deref();
         assert_eq!(reason, Some("payment_declined"));
         w.advance(5 * MINUTE);
     }
     assert_eq!(w.entries().len(), 1);
     w.choose(&started, "approve");
-    let reported = w.query(&attempt, Some(&started.reference), QueryPurpose::Sync);
-    assert_eq!(reported.unwrap().status, Status::Completed);
+    let told = w.query(&attempt, Some(&started.reference), QueryPurpose::Sync);
+    assert_eq!(told.unwrap().status, Status::Completed);
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn a_link_is_closed_when_its_tries_can_bring_no_money_and_not_before() {
 }
 
 #[test]
-fn a_try_that_is_authorised_late_is_reported_whatever_became_of_its_link() {
+fn a_try_that_is_authorised_late_is_told_whatever_became_of_its_link() {
     let w = world();
     let attempt = attempt(&w);
     let started = open(w.start(&attempt));
@@ -107,7 +107,7 @@ fn an_expired_link_proves_nothing_before_its_tries_are_over() {
 }
 
 #[test]
-fn closing_releases_no_authorisation() {
+fn closing_gives_no_authorisation_back() {
     let w = world();
     w.fault(Fault::NeedsCapture);
     let attempt = attempt(&w);
@@ -119,13 +119,13 @@ fn closing_releases_no_authorisation() {
 }
 
 #[test]
-fn a_payment_reports_its_ids_its_fee_and_what_was_paid_with() {
+fn a_payment_tells_its_ids_its_fee_and_what_was_paid_with() {
     let w = world();
     let attempt = attempt(&w);
     let started = open(w.start(&attempt));
     let ask = || {
-        let reported = w.query(&attempt, Some(&started.reference), QueryPurpose::Sync);
-        reported.unwrap().particulars
+        let told = w.query(&attempt, Some(&started.reference), QueryPurpose::Sync);
+        told.unwrap().particulars
     };
     let fresh = ask();
     assert_eq!(fresh.provider_status.as_deref(), Some("created"));
@@ -167,8 +167,8 @@ fn a_dispute_is_found_behind_a_hundred_newer_ones() {
         w.choose(&other, "approve");
         w.choose(&other, "dispute");
     }
-    let reported = w.query(&mine, Some(&started.reference), QueryPurpose::Sync);
-    assert_eq!(reported.unwrap().particulars.disputes.len(), 1);
+    let told = w.query(&mine, Some(&started.reference), QueryPurpose::Sync);
+    assert_eq!(told.unwrap().particulars.disputes.len(), 1);
 }
 
 #[test]

@@ -19,13 +19,13 @@ fn about(answer: Result<CallbackReply, CallbackFailure>) -> Vec<Subject> {
         .collect()
 }
 
-fn kind(callback: &CallbackRequest) -> String {
-    let event: serde_json::Value = serde_json::from_slice(&callback.body).unwrap();
+fn kind(news: &CallbackRequest) -> String {
+    let event: serde_json::Value = serde_json::from_slice(&news.body).unwrap();
     event["event"].as_str().unwrap().to_owned()
 }
 
 #[test]
-fn every_callback_makes_the_host_ask() {
+fn every_piece_of_news_makes_the_host_ask() {
     for (choices, event) in [
         (&["approve"][..], "payment_link.paid"),
         (&["decline"], "payment.failed"),
@@ -47,37 +47,37 @@ fn every_callback_makes_the_host_ask() {
         let attempt = attempt(&w);
         let started = open(w.start(&attempt));
         // In sequence, because simultaneous events arrive in any order.
-        let reported = choices.iter().map(|choice| {
+        let told = choices.iter().map(|choice| {
             w.choose(&started, choice);
             w.next_callback()
         });
-        let callback = reported.last().unwrap();
-        assert_eq!(kind(&callback), event);
-        let reported = about(w.callback(&callback));
-        assert_eq!(reported, [Subject::Attempt(attempt.id)], "{event}");
+        let news = told.last().unwrap();
+        assert_eq!(kind(&news), event);
+        let told = about(w.callback(&news));
+        assert_eq!(told, [Subject::Attempt(attempt.id)], "{event}");
     }
 }
 
 #[test]
-fn an_authorisation_and_its_capture_are_reported() {
+fn an_authorisation_and_its_capture_are_told() {
     let w = world();
     w.fault(Fault::NeedsCapture);
     let attempt = attempt(&w);
     let started = open(w.start(&attempt));
     w.choose(&started, "approve");
     let about_it = [Subject::Attempt(attempt.id.clone())];
-    let callback = w.next_callback();
-    assert_eq!(kind(&callback), "payment.authorized");
-    assert_eq!(about(w.callback(&callback)), about_it);
+    let news = w.next_callback();
+    assert_eq!(kind(&news), "payment.authorized");
+    assert_eq!(about(w.callback(&news)), about_it);
     w.query(&attempt, Some(&started.reference), QueryPurpose::Capture)
         .unwrap();
-    let callback = w.next_callback();
-    assert_eq!(kind(&callback), "payment.captured");
-    assert_eq!(about(w.callback(&callback)), about_it);
+    let news = w.next_callback();
+    assert_eq!(kind(&news), "payment.captured");
+    assert_eq!(about(w.callback(&news)), about_it);
 }
 
 #[test]
-fn an_authorisation_that_razorpay_releases_is_reported() {
+fn an_authorisation_that_razorpay_gives_back_is_told() {
     let w = world();
     w.fault(Fault::NeedsCapture);
     w.fault(Fault::VoidsApproval);
@@ -86,21 +86,18 @@ fn an_authorisation_that_razorpay_releases_is_reported() {
     w.choose(&started, "approve");
     assert_eq!(kind(&w.next_callback()), "payment.authorized");
     w.advance(2_000);
-    let callback = w.next_callback();
-    assert_eq!(kind(&callback), "refund.processed");
-    assert_eq!(about(w.callback(&callback)), [Subject::Attempt(attempt.id)]);
+    let news = w.next_callback();
+    assert_eq!(kind(&news), "refund.processed");
+    assert_eq!(about(w.callback(&news)), [Subject::Attempt(attempt.id)]);
 }
 
 #[test]
-fn a_payment_whose_order_cannot_be_asked_for_is_reported_again() {
+fn a_payment_whose_order_cannot_be_asked_for_is_told_again() {
     let w = world();
     let started = open(w.start(&attempt(&w)));
     w.choose(&started, "decline");
-    let callback = w.next_callback();
+    let news = w.next_callback();
     w.fault(Fault::Status500);
-    assert!(matches!(
-        w.callback(&callback),
-        Err(CallbackFailure::Later(_))
-    ));
-    assert_eq!(about(w.callback(&callback)).len(), 1);
+    assert!(matches!(w.callback(&news), Err(CallbackFailure::Later(_))));
+    assert_eq!(about(w.callback(&news)).len(), 1);
 }

@@ -9,7 +9,7 @@ mod starting;
 use kassette_plugin::provider::{Attempt, Status};
 use kassette_provider_razorpay::Razorpay;
 use kassette_sim::Fault;
-use kassette_world::suite::{Method, ProviderUnderTest};
+use kassette_world::suite::{Method, Vendor};
 
 type World = kassette_world::World<Razorpay>;
 
@@ -27,11 +27,11 @@ fn attempt(w: &World) -> Attempt {
 /// The shared test suite's parameters.
 struct AtRazorpay;
 
-impl ProviderUnderTest for AtRazorpay {
+impl Vendor for AtRazorpay {
     type Module = Razorpay;
     const MODULE: &'static str = "razorpay";
     const LACKS: &'static [(&'static str, &'static str)] = &[(
-        "callback_that_is_too_old_is_refused",
+        "news_that_is_too_old_is_refused",
         "Razorpay signs no time: news only makes the host ask",
     )];
     const METHODS: &'static [Method] = &[("upi_imps", "INR")];

@@ -43,7 +43,7 @@ fn an_amount_that_upi_does_not_take_is_no_decline() {
 }
 
 #[test]
-fn a_repeat_that_is_refused_while_the_provider_cannot_be_asked_stays_uncertain() {
+fn a_repeat_that_is_refused_while_the_vendor_cannot_be_asked_stays_uncertain() {
     let w = world();
     let attempt = attempt(&w);
     w.lose_answer_of("/v1/payment_links");

@@ -11,7 +11,7 @@ const MADE: &str = "6852e9a6-5cf0-ac65-8182-6a9c251011ce";
 
 /// Revolut's side: the listed refunds, the answer to a new refund, and the answer about an order's id.
 #[derive(Clone)]
-struct FakeProvider {
+struct Vendor {
     listed: Rc<RefCell<Vec<Value>>>,
     /// A refund that is listed once a refund was requested.
     afterwards: Option<Value>,
@@ -19,7 +19,7 @@ struct FakeProvider {
     asked: Rc<RefCell<Vec<Request>>>,
 }
 
-impl Host for FakeProvider {
+impl Host for Vendor {
     fn send(&mut self, request: &Request) -> Result<Response, SendFailure> {
         self.asked.borrow_mut().push(request.clone());
         let (status, body) = if request
@@ -42,7 +42,7 @@ impl Host for FakeProvider {
     }
 }
 
-impl FakeProvider {
+impl Vendor {
     fn answering(status: u16, body: Value) -> Self {
         Self {
             listed: Rc::default(),
@@ -111,14 +111,14 @@ fn made(state: &str, payment: &str) -> Value {
 }
 
 #[test]
-fn the_order_is_refunded_under_the_orders_id() {
-    let provider = FakeProvider::answering(201, made("processing", "refund_validated"));
-    let given = provider.refund().unwrap();
+fn the_order_is_given_back_under_the_orders_id() {
+    let vendor = Vendor::answering(201, made("processing", "refund_validated"));
+    let given = vendor.refund().unwrap();
     assert_eq!(
         (given.reference.as_str(), given.state),
         (MADE, RefundState::Pending)
     );
-    let posted = provider.posted();
+    let posted = vendor.posted();
     let [post] = posted.as_slice() else {
         panic!("{posted:?}");
     };
@@ -142,8 +142,8 @@ fn each_state_of_a_refund_has_its_own() {
         ("failed", RefundState::Failed),
         ("cancelled", RefundState::Failed),
     ] {
-        let provider = FakeProvider::answering(201, made(state, "refund_started"));
-        assert_eq!(provider.refund().unwrap().state, expected, "{state}");
+        let vendor = Vendor::answering(201, made(state, "refund_started"));
+        assert_eq!(vendor.refund().unwrap().state, expected, "{state}");
     }
 }
 
@@ -162,14 +162,14 @@ fn a_declined_refund_has_failed_once_its_order_must_have_ended() {
 }
 
 #[test]
-fn a_refund_that_an_earlier_call_made_is_reported_and_not_made_again() {
-    let provider = FakeProvider::answering(500, json!({}));
-    provider
+fn a_refund_that_an_earlier_call_made_is_told_and_not_made_again() {
+    let vendor = Vendor::answering(500, json!({}));
+    vendor
         .listed
         .borrow_mut()
         .push(made("completed", "completed"));
-    assert_eq!(provider.refund().unwrap().state, RefundState::Succeeded);
-    assert_eq!(provider.posted(), []);
+    assert_eq!(vendor.refund().unwrap().state, RefundState::Succeeded);
+    assert_eq!(vendor.posted(), []);
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn an_answer_that_proves_nothing_is_uncertain() {
         (409, json!({})),
         (500, json!({})),
     ] {
-        let failed = FakeProvider::answering(status, body.clone()).refund();
+        let failed = Vendor::answering(status, body.clone()).refund();
         assert!(
             matches!(failed, Err(RefundFailure::Uncertain(_))),
             "{status} {body}"
@@ -191,9 +191,9 @@ fn an_answer_that_proves_nothing_is_uncertain() {
 #[test]
 fn of_a_refund_that_is_declined_at_once_the_order_is_found() {
     let declined = json!({ "code": "bad_request", "message": "declined" });
-    let mut provider = FakeProvider::answering(400, declined);
-    provider.afterwards = Some(made("failed", "declined"));
-    let given = provider.refund().unwrap();
+    let mut vendor = Vendor::answering(400, declined);
+    vendor.afterwards = Some(made("failed", "declined"));
+    let given = vendor.refund().unwrap();
     assert_eq!(
         (given.reference.as_str(), given.state),
         (MADE, RefundState::Failed)
@@ -201,9 +201,9 @@ fn of_a_refund_that_is_declined_at_once_the_order_is_found() {
 }
 
 #[test]
-fn a_refusal_is_trusted_where_no_refund_is_listed() {
+fn a_refusal_is_believed_where_no_refund_is_listed() {
     for status in [400, 403, 404, 422] {
-        let failed = FakeProvider::answering(status, json!({})).refund();
+        let failed = Vendor::answering(status, json!({})).refund();
         assert!(matches!(failed, Err(RefundFailure::Refused(_))), "{status}");
     }
 }
@@ -211,24 +211,21 @@ fn a_refusal_is_trusted_where_no_refund_is_listed() {
 #[test]
 fn what_proves_that_nothing_was_asked_for_can_be_asked_again() {
     for status in [401, 429] {
-        let failed = FakeProvider::answering(status, json!({})).refund();
+        let failed = Vendor::answering(status, json!({})).refund();
         assert!(matches!(failed, Err(RefundFailure::Unavailable(_))));
     }
 }
 
 #[test]
 fn a_refund_is_asked_for_by_its_id_and_looked_up_by_the_orders() {
-    let provider = FakeProvider::answering(200, made("failed", "declined"));
-    assert_eq!(
-        provider.query(Some(MADE)).unwrap().state,
-        RefundState::Failed
-    );
-    assert_eq!(provider.query(None), Err(QueryFailure::Absent));
-    provider
+    let vendor = Vendor::answering(200, made("failed", "declined"));
+    assert_eq!(vendor.query(Some(MADE)).unwrap().state, RefundState::Failed);
+    assert_eq!(vendor.query(None), Err(QueryFailure::Absent));
+    vendor
         .listed
         .borrow_mut()
         .push(made("completed", "completed"));
-    assert_eq!(provider.query(None).unwrap().state, RefundState::Succeeded);
+    assert_eq!(vendor.query(None).unwrap().state, RefundState::Succeeded);
 }
 
 #[test]
@@ -237,7 +234,7 @@ fn a_refund_that_revolut_has_named_is_never_absent() {
         (404, json!({})),
         (200, tried("completed", "completed", 4990)),
     ] {
-        let asked = FakeProvider::answering(status, body).query(Some(MADE));
+        let asked = Vendor::answering(status, body).query(Some(MADE));
         assert!(
             matches!(asked, Err(QueryFailure::Unavailable(_))),
             "{status}"
@@ -247,12 +244,12 @@ fn a_refund_that_revolut_has_named_is_never_absent() {
 
 #[test]
 fn a_refund_that_revolut_no_longer_finds_by_id_is_looked_for_in_the_list() {
-    let provider = FakeProvider::answering(404, json!({}));
-    provider
+    let vendor = Vendor::answering(404, json!({}));
+    vendor
         .listed
         .borrow_mut()
         .push(made("completed", "completed"));
-    let asked = provider.query(Some(MADE)).unwrap();
+    let asked = vendor.query(Some(MADE)).unwrap();
     assert_eq!(asked.state, RefundState::Succeeded);
 }
 
@@ -263,7 +260,7 @@ fn the_answer_to_our_order_is_about_our_order() {
         bare[name] = Value::Null;
     }
     bare["amount"] = json!(100);
-    let given = FakeProvider::answering(201, bare).refund().unwrap();
+    let given = Vendor::answering(201, bare).refund().unwrap();
     assert_eq!(
         (given.reference.as_str(), given.state),
         (MADE, RefundState::Pending)

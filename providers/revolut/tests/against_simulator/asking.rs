@@ -15,7 +15,7 @@ fn back(w: &World, attempt: &Attempt, started: &Open) -> Report {
 }
 
 #[test]
-fn a_declined_order_is_cancelled_before_anybody_is_notified() {
+fn a_declined_order_is_cancelled_before_anybody_is_told() {
     // Either the payer has returned, or the account keeps no order open.
     for came_back in [true, false] {
         let w = world();
@@ -42,7 +42,7 @@ fn a_declined_order_is_cancelled_before_anybody_is_notified() {
 }
 
 #[test]
-fn a_decline_that_could_not_be_made_certain_is_no_report() {
+fn a_decline_that_could_not_be_made_certain_is_no_news() {
     let w = world();
     let attempt = w.attempt("revolut", "EUR");
     let started = open(w.start(&attempt));

@@ -6,8 +6,8 @@ use kassette_world::open;
 use crate::{World, world};
 
 /// The subject of a callback, which contains no report.
-fn about(w: &World, callback: &CallbackRequest) -> Option<Subject> {
-    let answer = w.callback(callback).unwrap();
+fn about(w: &World, news: &CallbackRequest) -> Option<Subject> {
+    let answer = w.callback(news).unwrap();
     assert_eq!(answer.status, 200);
     assert!(answer.notices.iter().all(|notice| notice.report.is_none()));
     answer.notices.into_iter().next().map(|notice| notice.about)
@@ -33,14 +33,11 @@ fn a_refund_is_traced_to_its_order_and_asked_for_again_where_that_fails() {
     w.choose(&started, "approve");
     w.next_callback();
     w.choose(&started, "refund");
-    let callback = w.next_callback();
+    let news = w.next_callback();
     w.fault(Fault::Status500);
-    assert!(matches!(
-        w.callback(&callback),
-        Err(CallbackFailure::Later(_))
-    ));
+    assert!(matches!(w.callback(&news), Err(CallbackFailure::Later(_))));
     assert_eq!(
-        about(&w, &callback),
+        about(&w, &news),
         Some(Subject::Reference(started.reference))
     );
 }

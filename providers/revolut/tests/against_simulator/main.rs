@@ -8,7 +8,7 @@ mod payloads;
 
 use kassette_plugin::provider::{Attempt, Open, QueryPurpose, Report, Settlement, Status};
 use kassette_provider_revolut::Revolut;
-use kassette_world::suite::{Method, ProviderUnderTest};
+use kassette_world::suite::{Method, Vendor};
 
 type World = kassette_world::World<Revolut>;
 
@@ -23,7 +23,7 @@ fn query(w: &World, attempt: &Attempt, started: &Open, purpose: QueryPurpose) ->
 /// The shared test suite's parameters.
 struct AtRevolut;
 
-impl ProviderUnderTest for AtRevolut {
+impl Vendor for AtRevolut {
     type Module = Revolut;
     const MODULE: &'static str = "revolut";
     const LACKS: &'static [(&'static str, &'static str)] = &[];

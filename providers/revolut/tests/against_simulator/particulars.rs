@@ -26,7 +26,7 @@ fn approved(w: &World) -> (Attempt, Open) {
 }
 
 #[test]
-fn card_fee_times_and_the_payments_id_are_reported() {
+fn card_fee_times_and_the_payments_id_are_told() {
     let w = world();
     let (attempt, started) = approved(&w);
     let waits = query(&w, &attempt, &started, QueryPurpose::Sync).particulars;
@@ -89,7 +89,7 @@ fn a_capture_that_is_refused_is_for_a_person_and_can_still_be_cancelled() {
 }
 
 #[test]
-fn a_refund_of_ours_is_reported_by_its_order_and_others_by_none() {
+fn a_refund_of_ours_is_told_by_its_order_and_others_by_none() {
     let w = world();
     let (attempt, started) = paid(&w);
     w.next_callback();
@@ -104,8 +104,8 @@ fn a_refund_of_ours_is_reported_by_its_order_and_others_by_none() {
         merchant_order: attempt.merchant_order.clone(),
         merchant: attempt.merchant.clone(),
     };
-    let given = w.request_refund(&taken, &order).unwrap();
-    let reported = || {
+    let given = w.give_back(&taken, &order).unwrap();
+    let told = || {
         let report = query(&w, &attempt, &started, QueryPurpose::Sync);
         let refunds = report.particulars.refunds.into_iter();
         let refunds: Vec<_> = refunds
@@ -114,19 +114,19 @@ fn a_refund_of_ours_is_reported_by_its_order_and_others_by_none() {
         (report.given_back, refunds)
     };
     let ours = |state| vec![(given.reference.clone(), Some(order.id.clone()), state)];
-    assert_eq!(reported(), (0, ours(RefundState::Pending)));
+    assert_eq!(told(), (0, ours(RefundState::Pending)));
     w.confirm();
     // Its webhook contains the attempt, so no query is needed.
-    let callback = w.next_callback();
+    let news = w.next_callback();
     w.fault(Fault::Down);
-    let answer = w.callback(&callback).unwrap();
+    let answer = w.callback(&news).unwrap();
     assert_eq!(
         answer.notices[0].about,
         Subject::Attempt(attempt.id.clone())
     );
     w.sim.clear_faults(w.id()).unwrap();
     w.refund(&started, "5.00");
-    let (given_back, refunds) = reported();
+    let (given_back, refunds) = told();
     assert_eq!((given_back, refunds.len()), (1_500, 2));
     assert!(refunds.contains(&ours(RefundState::Succeeded)[0]));
     assert!(refunds.iter().any(|(_, order, _)| order.is_none()));

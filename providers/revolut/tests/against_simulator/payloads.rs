@@ -141,7 +141,7 @@ fn each_answer_is_read_as_its_row_says() {
             "id": "6516f38a-a12b-aca3-83f2-6ed16d6ed246", "state": "completed", "amount": 10_000,
         });
         let mut disputes = json!([]);
-        let mut reported = match *name {
+        let mut told = match *name {
             "dispute-sepa-needs-response" => {
                 disputes = json!([payload.json()]);
                 order("completed", taken)
@@ -165,12 +165,12 @@ fn each_answer_is_read_as_its_row_says() {
             }
             _ => payload.json(),
         };
-        reported["merchant_order_data"] = json!({ "reference": ATTEMPT });
-        let id = reported["id"].as_str().unwrap().to_owned();
+        told["merchant_order_data"] = json!({ "reference": ATTEMPT });
+        let id = told["id"].as_str().unwrap().to_owned();
         let answers = [
             StubAnswer::ok("GET /api/disputes?", &disputes),
             StubAnswer::ok("GET /api/orders?", &json!({ "orders": [] })),
-            StubAnswer::ok(&format!("GET /api/orders/{id}"), &reported),
+            StubAnswer::ok(&format!("GET /api/orders/{id}"), &told),
         ];
         let attempt = payloads::attempt("revolut", 10_000, "EUR");
         let report = replay.query(&attempt, &id, QueryPurpose::Sync, &answers);

@@ -6,7 +6,7 @@ use kassette_world::open;
 use crate::world;
 
 #[test]
-fn callback_reports_what_is_certain_and_makes_the_host_ask_about_a_decline() {
+fn news_reports_what_is_certain_and_makes_the_host_ask_about_a_decline() {
     for (outcome, status) in [
         ("approve", Some(Status::Completed)),
         ("decline", None),
@@ -17,7 +17,7 @@ fn callback_reports_what_is_certain_and_makes_the_host_ask_about_a_decline() {
         w.choose(&started, outcome);
         let notices = w.callback(&w.next_callback()).unwrap().notices;
         let reports = notices.into_iter().map(|notice| notice.report);
-        let reported: Vec<_> = reports.map(|one| one.map(|it| it.status)).collect();
-        assert_eq!(reported, [status], "{outcome}");
+        let told: Vec<_> = reports.map(|one| one.map(|it| it.status)).collect();
+        assert_eq!(told, [status], "{outcome}");
     }
 }

@@ -11,7 +11,7 @@ mod refunds;
 mod starting;
 
 use kassette_provider_sandbox::Sandbox;
-use kassette_world::suite::{Method, ProviderUnderTest};
+use kassette_world::suite::{Method, Vendor};
 
 type World = kassette_world::World<Sandbox>;
 
@@ -22,7 +22,7 @@ fn world() -> World {
 /// The shared test suite's parameters.
 struct AtTheSandbox;
 
-impl ProviderUnderTest for AtTheSandbox {
+impl Vendor for AtTheSandbox {
     type Module = Sandbox;
     const MODULE: &'static str = "sandbox";
     const LACKS: &'static [(&'static str, &'static str)] = &[(

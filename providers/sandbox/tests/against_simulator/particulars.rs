@@ -19,17 +19,17 @@ fn paid(w: &World) -> (Attempt, Open) {
     (attempt, started)
 }
 
-fn query_report(w: &World, attempt: &Attempt, started: &Open) -> Report {
+fn look(w: &World, attempt: &Attempt, started: &Open) -> Report {
     let asked = w.query(attempt, Some(&started.reference), QueryPurpose::Sync);
     asked.unwrap()
 }
 
 #[test]
-fn an_authorisation_reports_until_when_it_can_be_captured_and_a_capture_what_it_cost() {
+fn an_authorisation_tells_until_when_it_can_be_captured_and_a_capture_what_it_cost() {
     let w = world();
     w.fault(Fault::NeedsCapture);
     let (attempt, started) = paid(&w);
-    let approved = query_report(&w, &attempt, &started).particulars;
+    let approved = look(&w, &attempt, &started).particulars;
     assert_eq!(approved.provider_status.as_deref(), Some("authorised"));
     assert_eq!(approved.authorised_at, Some(w.now()));
     assert_eq!(approved.capture_before, Some(w.now() + 7 * DAY_MS));
@@ -51,7 +51,7 @@ fn an_authorisation_reports_until_when_it_can_be_captured_and_a_capture_what_it_
 }
 
 #[test]
-fn every_callback_reports_the_same_as_a_question() {
+fn every_piece_of_news_tells_the_same_as_a_question() {
     let w = world();
     let (attempt, started) = paid(&w);
     w.next_callback();
@@ -60,17 +60,17 @@ fn every_callback_reports_the_same_as_a_question() {
             "refund_part" => w.refund(&started, "10.00"),
             outcome => w.choose(&started, outcome),
         };
-        let reported = w.callback(&w.next_callback()).unwrap();
-        let [notice] = reported.notices.as_slice() else {
+        let told = w.callback(&w.next_callback()).unwrap();
+        let [notice] = told.notices.as_slice() else {
             panic!("one notice")
         };
-        let asked = query_report(&w, &attempt, &started);
+        let asked = look(&w, &attempt, &started);
         assert_eq!(notice.report.as_ref(), Some(&asked), "{outcome}");
     }
 }
 
 #[test]
-fn a_capture_that_is_refused_is_for_a_person_and_can_still_be_refunded() {
+fn a_capture_that_is_refused_is_for_a_person_and_can_still_be_given_back() {
     let w = world();
     w.fault(Fault::NeedsCapture);
     let (attempt, started) = paid(&w);
@@ -96,11 +96,11 @@ fn a_capture_that_is_refused_is_for_a_person_and_can_still_be_refunded() {
 }
 
 #[test]
-fn less_than_was_asked_for_is_reported_as_it_was_taken() {
+fn less_than_was_asked_for_is_told_as_it_was_taken() {
     let w = world();
     w.fault(Fault::CaptureShort);
     let (attempt, started) = paid(&w);
-    assert_eq!(query_report(&w, &attempt, &started).received.amount, 4890);
+    assert_eq!(look(&w, &attempt, &started).received.amount, 4890);
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn a_declined_payer_may_try_again_in_the_same_session_until_they_come_back() {
     let (attempt, started) = started(&w);
     for _ in 0..3 {
         w.choose(&started, "decline");
-        let report = query_report(&w, &attempt, &started);
+        let report = look(&w, &attempt, &started);
         assert_eq!(report.status, Status::Pending);
         let reason = report.particulars.reason;
         assert_eq!(reason.as_deref(), Some("insufficient_funds"));

@@ -26,11 +26,11 @@ fn paid(w: &World) -> (Paid, Order) {
 }
 
 #[test]
-fn a_refund_that_is_refused_refunds_nothing() {
+fn a_refund_that_is_refused_gives_nothing_back() {
     let w = world();
     let (paid, order) = paid(&w);
     w.fault(Fault::RefundRefused);
-    let refused = w.request_refund(&paid, &order);
+    let refused = w.give_back(&paid, &order);
     assert!(
         matches!(refused, Err(RefundFailure::Refused(_))),
         "{refused:?}"
@@ -39,7 +39,7 @@ fn a_refund_that_is_refused_refunds_nothing() {
 }
 
 #[test]
-fn one_that_is_taken_in_is_pending_until_a_callback_reports_its_end_under_our_id() {
+fn one_that_is_taken_in_is_pending_until_news_tells_its_end_under_our_id() {
     for (fault, end) in [
         (Fault::RefundLate, RefundState::Succeeded),
         (Fault::RefundFails, RefundState::Failed),
@@ -47,16 +47,16 @@ fn one_that_is_taken_in_is_pending_until_a_callback_reports_its_end_under_our_id
         let w = world();
         let (paid, order) = paid(&w);
         w.fault(fault);
-        let given = w.request_refund(&paid, &order).unwrap();
+        let given = w.give_back(&paid, &order).unwrap();
         assert_eq!(given.state, RefundState::Pending);
         let asked = w.query_refund(&paid, &order).unwrap();
         assert_eq!(asked, given);
         w.advance(2_000);
         // The two callbacks may arrive in either order.
-        let reported = [(); 2].map(|()| {
-            let reported = w.callback(&w.next_callback()).unwrap();
-            let [notice] = reported.notices.as_slice() else {
-                panic!("one notice: {:?}", reported.notices)
+        let told = [(); 2].map(|()| {
+            let told = w.callback(&w.next_callback()).unwrap();
+            let [notice] = told.notices.as_slice() else {
+                panic!("one notice: {:?}", told.notices)
             };
             let report = notice.report.as_ref().unwrap();
             let [refund] = report.particulars.refunds.as_slice() else {
@@ -66,7 +66,7 @@ fn one_that_is_taken_in_is_pending_until_a_callback_reports_its_end_under_our_id
             assert_eq!(refund.id, given.reference);
             refund.state
         });
-        assert!(reported.contains(&RefundState::Pending) && reported.contains(&end));
+        assert!(told.contains(&RefundState::Pending) && told.contains(&end));
         assert_eq!(w.query_refund(&paid, &order).unwrap().state, end);
     }
 }

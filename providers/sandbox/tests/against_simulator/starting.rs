@@ -39,7 +39,7 @@ fn every_method_has_an_action() {
 }
 
 #[test]
-fn the_providers_questions_are_asked_and_answered() {
+fn the_vendors_questions_are_asked_and_answered() {
     let w = world();
     w.fault(Fault::Ask);
     let mut attempt = w.attempt("ideal", "EUR");

@@ -6,7 +6,7 @@ use kassette_world::open;
 use crate::{HOUR, world};
 
 #[test]
-fn a_declined_session_can_no_longer_be_paid_once_it_was_reported() {
+fn a_declined_session_can_no_longer_be_paid_once_it_was_told() {
     let w = world();
     w.change_setting("keep-open-after-decline", "false");
     let attempt = w.attempt("credit_card", "EUR");
@@ -45,9 +45,9 @@ fn a_declined_payer_may_try_again_until_they_leave_and_it_is_one_attempt() {
         back = w.choose(&started, "decline").1;
         // The payer's query does not matter unless it shows that they left the page.
         for return_query in [None, Some("redirect_status=failed")] {
-            let reported = ask(return_query);
-            assert_eq!(reported.status, Status::Pending);
-            let reason = reported.particulars.reason.as_deref();
+            let told = ask(return_query);
+            assert_eq!(told.status, Status::Pending);
+            let reason = told.particulars.reason.as_deref();
             assert_eq!(reason, Some("generic_decline"));
         }
     }
@@ -60,7 +60,7 @@ fn a_declined_payer_may_try_again_until_they_leave_and_it_is_one_attempt() {
 }
 
 #[test]
-fn a_payer_who_left_and_had_paid_in_another_tab_is_reported_as_paid() {
+fn a_payer_who_left_and_had_paid_in_another_tab_is_told_as_paid() {
     let w = world();
     let attempt = w.attempt("credit_card", "EUR");
     let started = open(w.start(&attempt));
@@ -68,13 +68,13 @@ fn a_payer_who_left_and_had_paid_in_another_tab_is_reported_as_paid() {
     w.choose(&started, "approve");
     let back = back.unwrap();
     let query = back.split_once('?').map(|(_, query)| query);
-    let reported = w.query_returned(
+    let told = w.query_returned(
         &attempt,
         Some(&started.reference),
         QueryPurpose::Sync,
         query,
     );
-    assert_eq!(reported.unwrap().status, Status::Completed);
+    assert_eq!(told.unwrap().status, Status::Completed);
     assert_eq!(w.entry().captured_times, 1);
 }
 
@@ -141,38 +141,34 @@ fn a_review_that_finds_fraud_ends_the_attempt_without_money() {
         QueryPurpose::Capture,
         QueryPurpose::Cancel,
     ] {
-        let reported = w
+        let told = w
             .query(&attempt, Some(&started.reference), purpose)
             .unwrap();
         assert_eq!(
-            (
-                reported.status,
-                reported.received.amount,
-                reported.given_back
-            ),
+            (told.status, told.received.amount, told.given_back),
             (Status::Declined, 0, 0)
         );
-        assert_eq!(reported.particulars.reason.as_deref(), Some("fraudulent"));
+        assert_eq!(told.particulars.reason.as_deref(), Some("fraudulent"));
     }
     assert_eq!(w.entry().captured_times, 0);
 }
 
 #[test]
-fn what_was_captured_in_part_is_reported_with_what_was_taken() {
+fn what_was_captured_in_part_is_told_with_what_was_taken() {
     let w = world();
     w.change_setting("capture", "manual");
     let attempt = w.attempt("credit_card", "EUR");
     let started = open(w.start(&attempt));
     w.choose(&started, "approve");
     w.fault(Fault::CaptureShort);
-    let reported = w
+    let told = w
         .query(&attempt, Some(&started.reference), QueryPurpose::Capture)
         .unwrap();
-    assert_eq!((reported.received.amount, reported.given_back), (4890, 0));
+    assert_eq!((told.received.amount, told.given_back), (4890, 0));
 }
 
 #[test]
-fn a_payment_reports_its_ids_its_fee_its_times_and_what_was_paid_with() {
+fn a_payment_tells_its_ids_its_fee_its_times_and_what_was_paid_with() {
     for (method, instrument) in [
         ("credit_card", "visa 4242"),
         ("ideal", "ing"),
@@ -183,10 +179,10 @@ fn a_payment_reports_its_ids_its_fee_its_times_and_what_was_paid_with() {
         let attempt = w.attempt(method, "EUR");
         let started = open(w.start(&attempt));
         let ask = |purpose| {
-            let reported = w
+            let told = w
                 .query(&attempt, Some(&started.reference), purpose)
                 .unwrap();
-            reported.particulars
+            told.particulars
         };
         assert_eq!(
             ask(QueryPurpose::Sync).provider_status.as_deref(),
@@ -222,7 +218,7 @@ fn a_payment_reports_its_ids_its_fee_its_times_and_what_was_paid_with() {
 }
 
 #[test]
-fn a_charge_with_more_refunds_than_it_reports_is_reported_one_by_one() {
+fn a_charge_with_more_refunds_than_it_tells_is_told_one_by_one() {
     let w = world();
     let attempt = w.attempt("credit_card", "EUR");
     let started = open(w.start(&attempt));
@@ -231,15 +227,15 @@ fn a_charge_with_more_refunds_than_it_reports_is_reported_one_by_one() {
         assert!(w.refund(&started, "1.00").0 < 400);
     }
     let asked = w.query(&attempt, Some(&started.reference), QueryPurpose::Sync);
-    let reported = asked.unwrap();
+    let told = asked.unwrap();
     assert_eq!(
-        (reported.particulars.refunds.len(), reported.given_back),
+        (told.particulars.refunds.len(), told.given_back),
         (12, 1_200)
     );
 }
 
 #[test]
-fn a_repeated_refund_is_reported_as_it_stands_now_and_not_as_it_was_answered_first() {
+fn a_repeated_refund_is_told_as_it_stands_now_and_not_as_it_was_answered_first() {
     let w = world();
     let attempt = w.attempt("ideal", "EUR");
     let started = open(w.start(&attempt));
@@ -259,10 +255,10 @@ fn a_repeated_refund_is_reported_as_it_stands_now_and_not_as_it_was_answered_fir
     };
     let order = w.order(990, "EUR");
     assert_eq!(
-        w.request_refund(&paid, &order).unwrap().state,
+        w.give_back(&paid, &order).unwrap().state,
         RefundState::Pending
     );
     w.confirm();
-    let again = w.request_refund(&paid, &order).unwrap();
+    let again = w.give_back(&paid, &order).unwrap();
     assert_eq!(again.state, RefundState::Succeeded);
 }

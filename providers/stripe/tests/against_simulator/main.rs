@@ -10,7 +10,7 @@ mod starting;
 use kassette_plugin::provider::{Attempt, QueryPurpose, Status};
 use kassette_provider_stripe::Stripe;
 use kassette_sim::Fault;
-use kassette_world::suite::{Method, ProviderUnderTest};
+use kassette_world::suite::{Method, Vendor};
 
 type World = kassette_world::World<Stripe>;
 
@@ -24,7 +24,7 @@ fn world() -> World {
 /// The shared test suite's parameters.
 struct AtStripe;
 
-impl ProviderUnderTest for AtStripe {
+impl Vendor for AtStripe {
     type Module = Stripe;
     const MODULE: &'static str = "stripe";
     const METHODS: &'static [Method] = &[

@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::load::Load;
 use crate::client::{Connection, alone};
 use crate::gateway::{Gateway, Simulator};
-use crate::payment::receiver::HAS_COMPLETION;
+use crate::payment::receiver::WAS_TOLD;
 use crate::payment::walk::Shop;
 use crate::requests::get;
 
@@ -129,7 +129,7 @@ fn compare(gateway: &Gateway, simulators: &[Simulator], load: &Load) -> Result<B
         made.binary_search(id).is_ok() && !is_completed(id)
     })?;
     let left = seen.left.iter().filter(|id| is_completed(id));
-    check_notified(load.shops[0].receiver, left)?;
+    told(load.shops[0].receiver, left)?;
     Ok(Balance {
         completed: completed.len(),
         others: made.len() - completed.len(),
@@ -240,14 +240,11 @@ fn uncaptured(
 }
 
 /// Checks that the receiver was notified of the completion of these payments.
-fn check_notified<'a>(
-    receiver: SocketAddr,
-    payments: impl Iterator<Item = &'a u128>,
-) -> Result<(), String> {
+fn told<'a>(receiver: SocketAddr, payments: impl Iterator<Item = &'a u128>) -> Result<(), String> {
     alone(async {
         let mut connection = Connection::open(receiver).await;
         for id in payments {
-            let asked = connection.try_ask(get("", &format!("{HAS_COMPLETION}{id:032x}")));
+            let asked = connection.try_ask(get("", &format!("{WAS_TOLD}{id:032x}")));
             if asked.await.unwrap() != 200 {
                 return Err(format!(
                     "the receiver was not told that {id:032x} is completed"

@@ -76,12 +76,12 @@ impl Load {
             if let Some(pace) = pace {
                 sleep_until(pace.next().into()).await;
             }
-            let is_notified = self.pay(at, &creates, &mut connections).await;
-            if !is_notified {
+            let is_told = self.pay(at, &creates, &mut connections).await;
+            if !is_told {
                 sleep(PAUSE).await;
             }
             // Connections to a provider that was killed no longer work.
-            if !is_notified || self.turn(at) != turn {
+            if !is_told || self.turn(at) != turn {
                 (turn, connections) = (self.turn(at), shop.connect().await);
             }
         }
@@ -112,10 +112,10 @@ impl Load {
             Err(why) => Err(why.clone()),
         };
         let is_disturbed = turn % 2 == 1 || self.turn(at) != turn;
-        let is_notified = carried.is_ok();
+        let is_told = carried.is_ok();
         let mut seen = self.seen.lock();
         seen.note(created.ok(), carried, is_disturbed, legs);
-        is_notified
+        is_told
     }
 
     fn turn(&self, account: usize) -> u64 {

@@ -1,4 +1,4 @@
-//! The iDEAL module of config/routing-example.md. Payments below 20.00 EUR prefer other accounts to sandbox-test.
+//! The iDEAL module of config/operators.md. Payments below 20.00 EUR prefer other accounts to sandbox-test.
 use kassette_plugin::amount::units;
 use kassette_plugin::method::{Candidate, Context, Description, Method, Refusal, Verdict};
 use kassette_plugin::ranking::{self, Order, Ranking};

@@ -17,12 +17,12 @@ fn an_approval_is_claimed_once_then_captured() {
     let busy = Refusal::Busy(START.after(LEASE));
     assert_eq!(shop.claim(1, ClaimPurpose::Capture), Err(busy));
     assert_eq!(shop.next_action(), None);
-    shop.receive(1, confirmed(), Via::Query);
+    shop.hear(1, confirmed(), Via::Query);
     assert_eq!(
         (shop.status(), shop.settlement()),
         (Status::Completed, Settlement::Confirmed)
     );
-    assert_eq!(shop.event_count(EventType::PaymentCompleted), 1);
+    assert_eq!(shop.told(EventType::PaymentCompleted), 1);
     assert_eq!(shop.aggregate.due_at(), None);
 }
 
@@ -32,9 +32,9 @@ fn a_capture_that_the_provider_holds_does_not_end_with_the_authorization() {
     let mut approved = report(ProviderStatus::Processing);
     approved.particulars.authorised_at = Some(shop.now);
     approved.particulars.capture_before = Some(shop.now.after(HOUR * 3));
-    shop.receive(1, approved, Via::Callback);
+    shop.hear(1, approved, Via::Callback);
     shop.claim(1, ClaimPurpose::Capture).unwrap();
-    shop.receive(1, report(ProviderStatus::Review), Via::Query);
+    shop.hear(1, report(ProviderStatus::Review), Via::Query);
     shop.pass(HOUR * 4);
     let authorization = Some(NextAction::Authorization(id(1)));
     assert_ne!(shop.next_action(), authorization);
@@ -128,7 +128,7 @@ fn risk_review_comes_before_capture() {
     shop.approve(None).unwrap();
     assert_eq!(shop.next_action(), Some(NextAction::Capture(id(1))));
     shop.claim(1, ClaimPurpose::Capture).unwrap();
-    shop.receive(1, confirmed(), Via::Query);
+    shop.hear(1, confirmed(), Via::Query);
     assert_eq!(
         (shop.status(), shop.settlement()),
         (Status::Completed, Settlement::Confirmed)
@@ -144,7 +144,7 @@ fn risk_review_comes_before_capture() {
 fn risk_review_comes_instead_of_completion_where_money_moves_in_one_step() {
     let mut shop = Shop::risky();
     shop.start(1);
-    shop.receive(1, confirmed(), Via::Callback);
+    shop.hear(1, confirmed(), Via::Callback);
     assert_eq!(
         (shop.status(), shop.settlement()),
         (Status::Review, Settlement::Pending)
@@ -154,7 +154,7 @@ fn risk_review_comes_instead_of_completion_where_money_moves_in_one_step() {
         (shop.status(), shop.settlement()),
         (Status::Completed, Settlement::Pending)
     );
-    assert_eq!(shop.event_count(EventType::PaymentCompleted), 0);
+    assert_eq!(shop.told(EventType::PaymentCompleted), 0);
 }
 
 #[test]
@@ -175,15 +175,15 @@ fn a_declined_authorisation_is_closed_first() {
 }
 
 #[test]
-fn confirmation_may_come_later_and_is_reported_then() {
+fn confirmation_may_come_later_and_is_told_then() {
     let mut shop = Shop::started();
     shop.callback(1, ProviderStatus::Completed);
     assert_eq!(
         (shop.status(), shop.settlement()),
         (Status::Completed, Settlement::Pending)
     );
-    assert_eq!(shop.event_count(EventType::PaymentCompleted), 0);
-    shop.receive(1, confirmed(), Via::Query);
+    assert_eq!(shop.told(EventType::PaymentCompleted), 0);
+    shop.hear(1, confirmed(), Via::Query);
     assert_eq!(shop.settlement(), Settlement::Confirmed);
     assert_eq!(
         shop.events.last(),
@@ -205,11 +205,11 @@ fn settlement_facts_that_come_early_are_kept_until_completion() {
         settlement: ProviderSettlement::Confirmed,
         ..report(ProviderStatus::VerificationPending)
     };
-    shop.receive(1, early, Via::Callback);
+    shop.hear(1, early, Via::Callback);
     assert_eq!(shop.settlement(), Settlement::Pending);
     shop.callback(1, ProviderStatus::Completed);
     assert_eq!(shop.settlement(), Settlement::Confirmed);
-    assert_eq!(shop.event_count(EventType::PaymentCompleted), 1);
+    assert_eq!(shop.told(EventType::PaymentCompleted), 1);
 }
 
 #[test]
@@ -220,13 +220,13 @@ fn money_that_will_not_settle_is_listed_and_never_called_confirmed() {
         settlement: ProviderSettlement::Failed,
         ..report(ProviderStatus::Completed)
     };
-    shop.receive(1, lost, Via::Callback);
+    shop.hear(1, lost, Via::Callback);
     assert_eq!(
         (shop.status(), shop.settlement()),
         (Status::Completed, Settlement::Failed)
     );
     assert_eq!(shop.listed(1), [WorkKind::Unsettled]);
-    assert_eq!(shop.event_count(EventType::PaymentCompleted), 0);
+    assert_eq!(shop.told(EventType::PaymentCompleted), 0);
 }
 
 #[test]
@@ -254,5 +254,5 @@ fn a_failed_payment_never_settles_and_the_unpaid_stay_pending() {
         (shop.status(), shop.settlement()),
         (Status::Cancelled, Settlement::Pending)
     );
-    assert_eq!(shop.event_count(EventType::PaymentCancelled), 1);
+    assert_eq!(shop.told(EventType::PaymentCancelled), 1);
 }

@@ -29,12 +29,12 @@ fn taken(amount: u64, currency: &str) -> Report {
 fn an_approval_is_finished_by_a_capture_that_is_confirmed_later() {
     let mut shop = capturing();
     // The provider accepted the capture; its notification comes later.
-    shop.receive(1, report(ProviderStatus::Processing), Via::Query);
+    shop.hear(1, report(ProviderStatus::Processing), Via::Query);
     assert_eq!(
         (shop.status(), shop.decided()),
         (Status::Review, DecisionState::Waiting)
     );
-    shop.receive(1, confirmed(), Via::Callback);
+    shop.hear(1, confirmed(), Via::Callback);
     assert_eq!(
         (shop.status(), shop.settlement(), shop.decided()),
         (
@@ -43,7 +43,7 @@ fn an_approval_is_finished_by_a_capture_that_is_confirmed_later() {
             DecisionState::Done
         )
     );
-    assert_eq!(shop.event_count(EventType::PaymentCompleted), 1);
+    assert_eq!(shop.told(EventType::PaymentCompleted), 1);
 }
 
 #[test]
@@ -54,13 +54,13 @@ fn an_approval_whose_capture_is_refused_lapses_without_completing() {
         ProviderStatus::Expired,
     ] {
         let mut shop = capturing();
-        shop.receive(1, report(refused), Via::Query);
+        shop.hear(1, report(refused), Via::Query);
         assert_eq!(
             (shop.status(), shop.settlement(), shop.decided()),
             (Status::Review, Settlement::Pending, DecisionState::Lapsed)
         );
         assert_eq!(shop.aggregate.payment.review, Some(ReviewCause::Refused));
-        assert_eq!(shop.event_count(EventType::PaymentCompleted), 0);
+        assert_eq!(shop.told(EventType::PaymentCompleted), 0);
         // The operator can only decline, or an admin vouch for the money.
         assert_eq!(shop.approve(None), Err(Refusal::NeedsVouch));
         shop.decline().unwrap();
@@ -73,7 +73,7 @@ fn an_authorization_that_ends_during_a_review_fails_the_payment() {
     let mut shop = under_risk();
     shop.callback(1, ProviderStatus::Cancelled);
     assert_eq!(
-        (shop.status(), shop.event_count(EventType::PaymentFailed)),
+        (shop.status(), shop.told(EventType::PaymentFailed)),
         (Status::Failed, 1)
     );
 }
@@ -82,7 +82,7 @@ fn an_authorization_that_ends_during_a_review_fails_the_payment() {
 fn another_amount_or_currency_than_due_does_not_finish_an_approval() {
     for (amount, currency) in [(100, "EUR"), (DUE.0, "USD"), (DUE.0 - 1, "EUR")] {
         let mut shop = capturing();
-        shop.receive(1, taken(amount, currency), Via::Query);
+        shop.hear(1, taken(amount, currency), Via::Query);
         assert_eq!(
             (shop.status(), shop.decided()),
             (Status::Review, DecisionState::Lapsed),
@@ -113,23 +113,23 @@ fn another_amount_or_currency_than_due_does_not_finish_an_approval() {
 }
 
 #[test]
-fn money_refunded_during_a_review_cannot_be_approved() {
+fn money_given_back_during_a_review_cannot_be_approved() {
     let mut shop = Shop::risky();
     shop.start(1);
-    shop.receive(1, confirmed(), Via::Callback);
+    shop.hear(1, confirmed(), Via::Callback);
     let back = |returned| Report {
         returned: Minor(returned),
         ..confirmed()
     };
-    shop.receive(1, back(DUE.0), Via::Callback);
+    shop.hear(1, back(DUE.0), Via::Callback);
     assert_eq!(shop.approve(None), Err(Refusal::NeedsVouch));
     assert_eq!(shop.status(), Status::Review);
 
     // Refunded late money: an approval cannot use it.
     let mut shop = Shop::started();
     shop.close(1);
-    shop.receive(1, confirmed(), Via::Callback);
-    shop.receive(1, back(DUE.0), Via::Callback);
+    shop.hear(1, confirmed(), Via::Callback);
+    shop.hear(1, back(DUE.0), Via::Callback);
     assert_eq!(shop.approve(None), Err(Refusal::NeedsVouch));
     assert!(shop.work.is_empty(), "nothing is owed");
 }
@@ -138,12 +138,12 @@ fn money_refunded_during_a_review_cannot_be_approved() {
 fn what_is_left_after_a_partial_refund_can_be_accepted() {
     let mut shop = Shop::risky();
     shop.start(1);
-    shop.receive(1, confirmed(), Via::Callback);
+    shop.hear(1, confirmed(), Via::Callback);
     let back = Report {
         returned: Minor(90),
         ..confirmed()
     };
-    shop.receive(1, back, Via::Callback);
+    shop.hear(1, back, Via::Callback);
     shop.accept(DUE.0 - 90, "EUR").unwrap();
     assert_eq!(shop.status(), Status::Completed);
     let decision = shop.aggregate.payment.decision.as_ref().unwrap();
@@ -157,7 +157,7 @@ fn a_refund_that_comes_with_the_capture_makes_an_approval_lapse() {
         returned: Minor(90),
         ..confirmed()
     };
-    shop.receive(1, back, Via::Query);
+    shop.hear(1, back, Via::Query);
     assert_eq!(
         (shop.status(), shop.decided()),
         (Status::Review, DecisionState::Lapsed)
@@ -172,7 +172,7 @@ fn a_decision_is_taken_once() {
     let other = Some(Settlement::Confirmed);
     assert_eq!(shop.approve(other), Err(Refusal::DecisionWaits));
     assert_eq!(shop.decline(), Err(Refusal::DecisionWaits));
-    shop.receive(1, confirmed(), Via::Query);
+    shop.hear(1, confirmed(), Via::Query);
     assert_eq!(
         shop.approve(None),
         Ok(StepOutcome::Nothing),
@@ -214,14 +214,14 @@ fn a_decision_lapses_after_five_questions_without_an_answer() {
     for round in 0..8 {
         shop.silent(1, QueryPurpose::Capture, false);
         if round % 4 == 3 {
-            shop.receive(1, report(ProviderStatus::Processing), Via::Query);
+            shop.hear(1, report(ProviderStatus::Processing), Via::Query);
         }
     }
     assert_eq!(shop.decided(), DecisionState::Waiting);
 }
 
 /// Reports `processing` for each due action until the waiting decision lapses, for at most 100 days.
-fn live_without_reports(shop: &mut Shop) {
+fn live_without_news(shop: &mut Shop) {
     let end = shop.now.after(DAY * 100);
     while shop.decided() == DecisionState::Waiting && shop.now < end {
         let due = shop.aggregate.due_at().expect("a waiting approval is due");
@@ -233,7 +233,7 @@ fn live_without_reports(shop: &mut Shop) {
             Some(NextAction::Query(_)) => {}
             other => panic!("{other:?}"),
         }
-        shop.receive(1, report(ProviderStatus::Processing), Via::Query);
+        shop.hear(1, report(ProviderStatus::Processing), Via::Query);
     }
 }
 
@@ -241,7 +241,7 @@ fn live_without_reports(shop: &mut Shop) {
 fn an_approval_whose_capture_is_never_confirmed_lapses_after_the_last_query() {
     let lapsed = || {
         let mut shop = capturing();
-        live_without_reports(&mut shop);
+        live_without_news(&mut shop);
         assert_eq!(
             (shop.status(), shop.decided(), shop.listed(1)),
             (
@@ -266,11 +266,11 @@ fn an_approval_whose_capture_is_never_confirmed_lapses_after_the_last_query() {
         (shop.decided(), shop.work.len()),
         (DecisionState::Waiting, 0)
     );
-    live_without_reports(&mut shop);
+    live_without_news(&mut shop);
     assert_eq!(shop.decided(), DecisionState::Lapsed);
     assert!(shop.now.since(again) >= DAY * 35);
     // A late notice does not complete the payment, because an operator decides.
-    shop.receive(1, confirmed(), Via::Callback);
+    shop.hear(1, confirmed(), Via::Callback);
     assert_eq!((shop.status(), shop.work.len()), (Status::Review, 0));
     shop.approve(None).unwrap();
     assert_eq!(shop.status(), Status::Completed);
@@ -302,7 +302,7 @@ fn a_declined_payment_that_the_provider_holds_is_queried_weekly_until_180_days_a
             shop.act(Act::CarryOut).unwrap();
         } else {
             asked.push(shop.now.since(START));
-            shop.receive(1, report(ProviderStatus::Review), Via::Query);
+            shop.hear(1, report(ProviderStatus::Review), Via::Query);
         }
         assert!(shop.now < START.after(DAY * 200), "queried for ever");
     }
@@ -318,7 +318,7 @@ fn a_declined_payment_that_the_provider_holds_is_queried_weekly_until_180_days_a
         "{late:?}"
     );
     // The provider's denial ends it.
-    shop.receive(1, report(ProviderStatus::Declined), Via::Query);
+    shop.hear(1, report(ProviderStatus::Declined), Via::Query);
     assert_eq!(
         (shop.settlement(), shop.work.len()),
         (Settlement::Failed, 0)
@@ -326,7 +326,7 @@ fn a_declined_payment_that_the_provider_holds_is_queried_weekly_until_180_days_a
 }
 
 #[test]
-fn an_approval_that_the_provider_forgets_lapses_and_a_decline_goes_through() {
+fn an_approval_that_the_vendor_forgets_lapses_and_a_decline_goes_through() {
     let mut shop = capturing();
     for _ in 0..5 {
         shop.silent(1, QueryPurpose::Capture, true);
@@ -349,7 +349,7 @@ fn an_approval_that_the_provider_forgets_lapses_and_a_decline_goes_through() {
         shop.aggregate.due_at().is_some(),
         "the provider is asked further"
     );
-    shop.receive(1, report(ProviderStatus::Declined), Via::Query);
+    shop.hear(1, report(ProviderStatus::Declined), Via::Query);
     assert_eq!(
         (shop.settlement(), shop.listed(1)),
         (Settlement::Failed, vec![])
@@ -361,7 +361,7 @@ fn a_decline_that_meets_a_capture_leaves_its_money_on_the_list() {
     let mut shop = under_risk();
     shop.decline().unwrap();
     shop.claim(1, ClaimPurpose::Cancel).unwrap();
-    shop.receive(1, confirmed(), Via::Query);
+    shop.hear(1, confirmed(), Via::Query);
     assert_eq!(
         (shop.status(), shop.decided()),
         (Status::Failed, DecisionState::Done)
@@ -382,18 +382,18 @@ fn without_money_an_admin_vouches_and_that_is_shown_for_good() {
     assert!(shop.aggregate.payment.vouched);
     assert_eq!(shop.vouch(None), Ok(StepOutcome::Nothing), "the same again");
     assert_eq!(shop.listed(1), [WorkKind::Unsettled]);
-    assert_eq!(shop.event_count(EventType::PaymentCompleted), 0);
+    assert_eq!(shop.told(EventType::PaymentCompleted), 0);
     // Money that arrives after all is the payment's own.
-    shop.receive(1, confirmed(), Via::Callback);
+    shop.hear(1, confirmed(), Via::Callback);
     assert_eq!(shop.settlement(), Settlement::Confirmed);
-    assert_eq!(shop.event_count(EventType::PaymentCompleted), 1);
+    assert_eq!(shop.told(EventType::PaymentCompleted), 1);
     assert!(shop.aggregate.payment.vouched);
 }
 
 #[test]
 fn a_refused_capture_can_be_vouched_for_and_its_money_is_still_looked_for() {
     let mut shop = capturing();
-    shop.receive(1, report(ProviderStatus::Declined), Via::Query);
+    shop.hear(1, report(ProviderStatus::Declined), Via::Query);
     shop.vouch(Some(Settlement::Confirmed)).unwrap();
     assert_eq!(
         (shop.status(), shop.settlement()),
@@ -409,14 +409,14 @@ fn a_vouched_approval_replaces_one_that_waits_and_captures_where_it_still_can() 
     shop.vouch(None).unwrap();
     assert_eq!(shop.status(), Status::Completed);
     assert_eq!(shop.listed(1), [WorkKind::Unsettled]);
-    shop.receive(1, confirmed(), Via::Callback);
+    shop.hear(1, confirmed(), Via::Callback);
     assert_eq!(shop.settlement(), Settlement::Confirmed);
 
     let mut shop = under_risk();
     shop.vouch(None).unwrap();
     assert_eq!(shop.next_action(), Some(NextAction::Capture(id(1))));
     shop.claim(1, ClaimPurpose::Capture).unwrap();
-    shop.receive(1, confirmed(), Via::Query);
+    shop.hear(1, confirmed(), Via::Query);
     assert_eq!(
         (shop.status(), shop.aggregate.payment.vouched),
         (Status::Completed, false)
@@ -435,7 +435,7 @@ fn a_completed_payment_that_never_settles_can_be_vouched_for() {
         (shop.status(), shop.settlement()),
         (Status::Completed, Settlement::Confirmed)
     );
-    assert_eq!(shop.event_count(EventType::PaymentCompleted), 1);
+    assert_eq!(shop.told(EventType::PaymentCompleted), 1);
     assert_eq!(shop.listed(1), [WorkKind::Unsettled]);
     assert_eq!(
         shop.vouch(Some(Settlement::Confirmed)),
@@ -454,7 +454,7 @@ fn an_operator_sends_what_hangs_to_review_and_decides_it() {
     shop.act(Act::ToReview).unwrap();
     assert_eq!(shop.aggregate.payment.review, Some(ReviewCause::Operator));
     // The provider's report does not end a review that an operator requested.
-    shop.receive(1, confirmed(), Via::Callback);
+    shop.hear(1, confirmed(), Via::Callback);
     assert_eq!(
         (shop.status(), shop.state(1)),
         (Status::Review, AttemptState::Captured)
@@ -476,7 +476,7 @@ fn another_attempt_is_closed_before_a_late_authorisation_is_captured() {
     shop.close(2);
     assert_eq!(shop.next_action(), Some(NextAction::Capture(id(1))));
     shop.claim(1, ClaimPurpose::Capture).unwrap();
-    shop.receive(1, confirmed(), Via::Query);
+    shop.hear(1, confirmed(), Via::Query);
     assert_eq!(shop.status(), Status::Completed);
 }
 
@@ -485,46 +485,46 @@ fn the_operator_names_the_settlement_that_a_capture_does_not_prove() {
     let mut shop = under_risk();
     shop.approve(Some(Settlement::Confirmed)).unwrap();
     shop.claim(1, ClaimPurpose::Capture).unwrap();
-    shop.receive(1, report(ProviderStatus::Completed), Via::Query);
+    shop.hear(1, report(ProviderStatus::Completed), Via::Query);
     assert_eq!(
         (shop.status(), shop.settlement()),
         (Status::Completed, Settlement::Confirmed)
     );
-    assert_eq!(shop.event_count(EventType::PaymentCompleted), 1);
+    assert_eq!(shop.told(EventType::PaymentCompleted), 1);
 }
 
 #[test]
-fn an_authorisation_that_the_provider_holds_for_review_is_captured_by_an_approval() {
+fn an_authorisation_that_the_vendor_holds_for_review_is_captured_by_an_approval() {
     let held = || {
         let mut report = report(ProviderStatus::Review);
         report.particulars.authorised_at = Some(START);
         report
     };
     let mut shop = Shop::started();
-    shop.receive(1, held(), Via::Callback);
+    shop.hear(1, held(), Via::Callback);
     assert_eq!((shop.status(), shop.next_action()), (Status::Review, None));
     shop.approve(None).unwrap();
     assert_eq!(shop.next_action(), Some(NextAction::Capture(id(1))));
     shop.claim(1, ClaimPurpose::Capture).unwrap();
     // A notification that repeats it proves nothing about the capture; as the capture's result it is a refusal.
-    shop.receive(1, held(), Via::Callback);
+    shop.hear(1, held(), Via::Callback);
     assert_eq!(shop.decided(), DecisionState::Waiting);
-    shop.receive(1, held(), Via::Query);
+    shop.hear(1, held(), Via::Query);
     assert_eq!(
         (shop.status(), shop.decided()),
         (Status::Review, DecisionState::Lapsed)
     );
     // The provider's own review: its final status still ends it.
-    assert_eq!(shop.aggregate.payment.review, Some(ReviewCause::Provider));
+    assert_eq!(shop.aggregate.payment.review, Some(ReviewCause::Vendor));
     shop.approve(None).unwrap();
     shop.claim(1, ClaimPurpose::Capture).unwrap();
-    shop.receive(1, confirmed(), Via::Query);
+    shop.hear(1, confirmed(), Via::Query);
     assert_eq!(
         (shop.status(), shop.decided()),
         (Status::Completed, DecisionState::Done)
     );
     let mut shop = Shop::started();
-    shop.receive(1, held(), Via::Callback);
+    shop.hear(1, held(), Via::Callback);
     shop.decline().unwrap();
     assert_eq!(shop.next_action(), Some(NextAction::Cancel(id(1))));
     shop.close(1);

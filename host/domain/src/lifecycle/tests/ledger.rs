@@ -28,7 +28,7 @@ fn listing(id: &str, order: Option<u8>, amount: u64, state: RefundState) -> Repo
 fn in_review() -> Shop {
     let mut shop = Shop::risky();
     shop.start(1);
-    shop.receive(1, confirmed(), Via::Callback);
+    shop.hear(1, confirmed(), Via::Callback);
     assert_eq!(shop.status(), Status::Review);
     shop
 }
@@ -51,7 +51,7 @@ fn an_answer_from_before_the_notice_of_a_reversal_makes_no_capture_again() {
         shop.callback(1, ProviderStatus::Processing);
         let asked = Some(shop.asked(1));
         let failed = with_capture(ProviderStatus::Review, id, true);
-        shop.receive(1, failed, Via::Callback);
+        shop.hear(1, failed, Via::Callback);
         let report = with_capture(ProviderStatus::Completed, "capture", false);
         let (attempt, via) = (super::id(1), Via::Query);
         shop.step(Step::Report {
@@ -69,7 +69,7 @@ fn an_answer_from_before_the_notice_of_a_reversal_makes_no_capture_again() {
         // The next query can report another capture.
         assert_eq!(shop.next_action(), Some(NextAction::Query(super::id(1))));
         let again = with_capture(ProviderStatus::Completed, id, false);
-        shop.receive(1, again, Via::Query);
+        shop.hear(1, again, Via::Query);
         assert_eq!(shop.attempt(1).net(), Some((DUE, "EUR")));
     }
 }
@@ -80,7 +80,7 @@ fn excess_is_refunded_once_however_often_it_is_ordered() {
     let mut over = confirmed();
     over.status = ProviderStatus::Overpaid;
     over.received = Minor(DUE.0 + 100);
-    shop.receive(1, over, Via::Query);
+    shop.hear(1, over, Via::Query);
     shop.refund(operators(1, Bucket::Excess, Some(100)))
         .unwrap();
     for number in 2..5 {
@@ -128,7 +128,7 @@ fn an_approval_waits_for_no_refund_that_is_pending_and_no_dispute_that_is_open()
     assert_eq!(shop.status(), Status::Completed);
 
     let mut shop = in_review();
-    shop.receive(1, disputed(DisputeState::Open), Via::Callback);
+    shop.hear(1, disputed(DisputeState::Open), Via::Callback);
     assert_eq!(
         shop.approve(None),
         Err(Refusal::NeedsDespite(vec!["d".into()]))
@@ -144,16 +144,16 @@ fn an_approval_waits_for_no_refund_that_is_pending_and_no_dispute_that_is_open()
 #[test]
 fn a_dispute_during_a_review_is_reported_and_so_is_its_end() {
     let mut shop = in_review();
-    shop.receive(1, disputed(DisputeState::Open), Via::Callback);
-    assert_eq!(shop.event_count(EventType::PaymentDisputed), 1);
-    shop.receive(1, disputed(DisputeState::Lost), Via::Callback);
-    assert_eq!(shop.event_count(EventType::PaymentDisputeClosed), 1);
+    shop.hear(1, disputed(DisputeState::Open), Via::Callback);
+    assert_eq!(shop.told(EventType::PaymentDisputed), 1);
+    shop.hear(1, disputed(DisputeState::Lost), Via::Callback);
+    assert_eq!(shop.told(EventType::PaymentDisputeClosed), 1);
     assert_eq!(
         shop.booked(MovementKind::FundsWithdrawn),
         [(Some(Bucket::Own), 3000)]
     );
-    shop.receive(1, disputed(DisputeState::Won), Via::Callback);
-    assert_eq!(shop.event_count(EventType::PaymentDisputeClosed), 2);
+    shop.hear(1, disputed(DisputeState::Won), Via::Callback);
+    assert_eq!(shop.told(EventType::PaymentDisputeClosed), 2);
     assert_eq!(
         shop.booked(MovementKind::FundsReinstated),
         [(Some(Bucket::Own), 3000)]
@@ -167,19 +167,19 @@ fn a_payment_whose_money_is_gone_or_disputed_is_not_confirmed() {
     shop.approve(Some(Settlement::Pending)).unwrap();
     shop.refund(operators(1, Bucket::Own, None)).unwrap();
     shop.call_refund(refund_id(1), given(1, RefundState::Succeeded));
-    shop.receive(
+    shop.hear(
         1,
         listing("re-1", Some(1), DUE.0, RefundState::Succeeded),
         Via::Query,
     );
     assert_eq!(shop.settlement(), Settlement::Pending);
-    assert_eq!(shop.event_count(EventType::PaymentCompleted), 0);
+    assert_eq!(shop.told(EventType::PaymentCompleted), 0);
 
     let mut shop = Shop::started();
     shop.callback(1, ProviderStatus::Completed);
-    shop.receive(1, disputed(DisputeState::Open), Via::Callback);
+    shop.hear(1, disputed(DisputeState::Open), Via::Callback);
     assert_eq!(shop.settlement(), Settlement::Pending);
-    shop.receive(1, disputed(DisputeState::Won), Via::Callback);
+    shop.hear(1, disputed(DisputeState::Won), Via::Callback);
     assert_eq!(shop.settlement(), Settlement::Confirmed);
 }
 
@@ -188,12 +188,12 @@ fn less_than_the_invoice_is_accepted_only_by_its_exact_amount_and_leaves_a_mark(
     let mut shop = Shop::started();
     let mut short = confirmed();
     short.received = Minor(100);
-    shop.receive(1, short.clone(), Via::Callback);
+    shop.hear(1, short.clone(), Via::Callback);
     assert!(matches!(shop.approve(None), Err(Refusal::NotEnough { .. })));
     assert_eq!(shop.accept(DUE.0, "EUR"), Err(Refusal::AcceptsTooMuch));
     // The amount has changed since the operator saw it.
     short.received = Minor(150);
-    shop.receive(1, short, Via::Callback);
+    shop.hear(1, short, Via::Callback);
     assert!(matches!(
         shop.accept(100, "EUR"),
         Err(Refusal::NotEnough {
@@ -217,7 +217,7 @@ fn the_fee_of_a_short_payment_is_that_of_what_was_accepted() {
     shop.start(1);
     let mut short = confirmed();
     short.received = Minor(DUE.0 / 2);
-    shop.receive(1, short, Via::Callback);
+    shop.hear(1, short, Via::Callback);
     shop.accept(DUE.0 / 2, "EUR").unwrap();
     assert_eq!(shop.aggregate.payment.fee, Some(Minor(27)));
     assert_eq!(shop.booked(MovementKind::PlatformFee), [(None, 27)]);
@@ -235,7 +235,7 @@ fn each_failed_refund_has_an_item_of_its_own() {
     }
     let amounts: Vec<_> = shop.work.iter().map(|(_, _, amount)| amount.0).collect();
     assert_eq!(amounts, [1000, 500]);
-    assert_eq!(shop.event_count(EventType::PaymentRefundFailed), 2);
+    assert_eq!(shop.told(EventType::PaymentRefundFailed), 2);
     // A later refund of at least the amount replaces it.
     shop.refund(order(3, Some(700))).unwrap();
     shop.call_refund(refund_id(3), given(3, RefundState::Succeeded));
@@ -248,7 +248,7 @@ fn a_refund_that_fails_after_it_was_reported_is_reported_as_late() {
     let mut shop = Shop::paid();
     shop.refund(order(1, Some(1000))).unwrap();
     shop.call_refund(refund_id(1), given(1, RefundState::Succeeded));
-    shop.receive(
+    shop.hear(
         1,
         listing("re-1", Some(1), 1000, RefundState::Failed),
         Via::Callback,
@@ -290,7 +290,7 @@ fn an_unknown_outcome_is_settled_by_an_operator_and_the_provider_has_the_last_wo
         settle(&mut shop, None),
         Err(Refusal::RefundEnded(RefundState::Failed))
     );
-    shop.receive(
+    shop.hear(
         1,
         listing("re-1", Some(1), DUE.0, RefundState::Succeeded),
         Via::Query,
@@ -307,7 +307,7 @@ fn an_unknown_outcome_is_settled_by_an_operator_and_the_provider_has_the_last_wo
     let refund = shop.refunded(1);
     assert_eq!((refund.out, refund.reversed), (Minor(400), Minor(600)));
     assert_eq!(shop.attempt(1).left(), Minor(DUE.0 - 400));
-    assert_eq!(shop.event_count(EventType::PaymentRefunded), 1);
+    assert_eq!(shop.told(EventType::PaymentRefunded), 1);
 }
 
 #[test]
@@ -336,7 +336,7 @@ fn an_inquiry_and_a_dispute_that_a_refund_ends_block_no_refund() {
         report
     };
     let mut shop = Shop::paid();
-    shop.receive(
+    shop.hear(
         1,
         with(|dispute| dispute.kind = DisputeKind::Inquiry),
         Via::Callback,
@@ -349,7 +349,7 @@ fn an_inquiry_and_a_dispute_that_a_refund_ends_block_no_refund() {
     );
 
     let mut shop = Shop::paid();
-    shop.receive(
+    shop.hear(
         1,
         with(|dispute| dispute.ends_by_refund = true),
         Via::Callback,
@@ -357,11 +357,11 @@ fn an_inquiry_and_a_dispute_that_a_refund_ends_block_no_refund() {
     shop.refund(order(1, None)).unwrap();
     shop.call_refund(refund_id(1), given(1, RefundState::Succeeded));
     assert!(shop.attempt(1).funds.disputes[0].ended_by_refund);
-    assert_eq!(shop.event_count(EventType::PaymentDisputeClosed), 1);
+    assert_eq!(shop.told(EventType::PaymentDisputeClosed), 1);
     assert!(shop.work.is_empty());
 
     let mut shop = Shop::paid();
-    shop.receive(1, with(|_| ()), Via::Callback);
+    shop.hear(1, with(|_| ()), Via::Callback);
     assert_eq!(
         shop.refund(order(1, None)),
         Err(Refusal::MoreThanLeft { left: Minor::ZERO })
@@ -390,7 +390,7 @@ fn a_declined_payment_that_the_provider_still_holds_waits_a_day_and_is_watched_o
         )
     );
     assert!(shop.aggregate.due_at().is_some());
-    shop.receive(1, confirmed(), Via::Query);
+    shop.hear(1, confirmed(), Via::Query);
     assert_eq!(
         (shop.status(), shop.listed(1)),
         (Status::Review, vec![WorkKind::Late])
@@ -410,15 +410,15 @@ fn a_lost_dispute_that_is_listed_as_a_refund_too_counts_once() {
     for first in [lost(), listed()] {
         let mut shop = Shop::paid();
         let dispute_first = !first.particulars.disputes.is_empty();
-        shop.receive(1, first, Via::Callback);
-        shop.receive(
+        shop.hear(1, first, Via::Callback);
+        shop.hear(
             1,
             if dispute_first { listed() } else { lost() },
             Via::Callback,
         );
         let balance = shop.attempt(1).funds.balance.bucket(Bucket::Own);
         assert_eq!(balance.net(), i128::from(DUE.0 - 3000), "{dispute_first}");
-        assert_eq!(shop.event_count(EventType::PaymentRefundFailed), 0);
+        assert_eq!(shop.told(EventType::PaymentRefundFailed), 0);
         assert_eq!(shop.booked(MovementKind::FundsWithdrawn).len(), 1);
         assert!(shop.aggregate.refunds().len() == 1, "the id stays readable");
     }
@@ -437,19 +437,19 @@ fn a_capture_that_is_taken_back_counts_no_more_and_is_no_dispute() {
         report
     };
     let mut shop = Shop::started();
-    shop.receive(1, captured(false), Via::Callback);
-    shop.receive(1, captured(true), Via::Callback);
-    shop.receive(1, captured(true), Via::Query);
+    shop.hear(1, captured(false), Via::Callback);
+    shop.hear(1, captured(true), Via::Callback);
+    shop.hear(1, captured(true), Via::Query);
     assert_eq!(
         shop.booked(MovementKind::CaptureReversed),
         [(Some(Bucket::Own), DUE.0)]
     );
     assert_eq!(shop.listed(1), [WorkKind::Unsettled]);
-    assert_eq!(shop.event_count(EventType::PaymentCaptureReversed), 1);
-    assert_eq!(shop.event_count(EventType::PaymentDisputed), 0);
+    assert_eq!(shop.told(EventType::PaymentCaptureReversed), 1);
+    assert_eq!(shop.told(EventType::PaymentDisputed), 0);
     assert_eq!(shop.attempt(1).left(), Minor::ZERO);
-    shop.receive(1, captured(false), Via::Callback);
-    assert_eq!(shop.event_count(EventType::PaymentCaptureReversed), 2);
+    shop.hear(1, captured(false), Via::Callback);
+    assert_eq!(shop.told(EventType::PaymentCaptureReversed), 2);
     assert!(shop.work.is_empty());
 }
 
@@ -470,9 +470,9 @@ fn a_refund_that_is_reported_before_its_capture_is_booked_with_the_capture() {
         at: None,
         state: RefundState::Succeeded,
     });
-    shop.receive(1, refunded, Via::Callback);
+    shop.hear(1, refunded, Via::Callback);
     assert!(shop.movements.is_empty());
-    shop.receive(1, confirmed(), Via::Query);
+    shop.hear(1, confirmed(), Via::Query);
     assert_eq!(
         shop.booked(MovementKind::Refunded),
         [(Some(Bucket::Own), 100)]
@@ -482,8 +482,8 @@ fn a_refund_that_is_reported_before_its_capture_is_booked_with_the_capture() {
     let mut shop = Shop::started();
     let mut declined = report(ProviderStatus::Declined);
     declined.returned = Minor(1);
-    shop.receive(1, declined, Via::Callback);
-    shop.receive(1, confirmed(), Via::Callback);
+    shop.hear(1, declined, Via::Callback);
+    shop.hear(1, confirmed(), Via::Callback);
     let captured = shop.booked(MovementKind::Captured);
     assert_ne!(captured[0].0, Some(Bucket::Own));
     assert_eq!(shop.booked(MovementKind::Refunded), [(captured[0].0, 1)]);
@@ -491,13 +491,13 @@ fn a_refund_that_is_reported_before_its_capture_is_booked_with_the_capture() {
     let mut shop = Shop::started();
     let mut refunded = refunded_in("HUF");
     refunded.returned = Minor(100);
-    shop.receive(1, refunded, Via::Callback);
-    shop.receive(1, confirmed(), Via::Callback);
+    shop.hear(1, refunded, Via::Callback);
+    shop.hear(1, confirmed(), Via::Callback);
     assert_eq!(shop.booked(MovementKind::Refunded), []);
 }
 
 #[test]
-fn amounts_in_another_currency_than_was_received_are_not_booked_and_are_reported() {
+fn amounts_in_another_currency_than_was_received_are_not_booked_and_are_told() {
     let captured = |id: &str, amount, currency: &str, reversed| {
         let mut report = confirmed();
         report.currency = currency.into();
@@ -511,8 +511,8 @@ fn amounts_in_another_currency_than_was_received_are_not_booked_and_are_reported
         report
     };
     let mut shop = Shop::started();
-    shop.receive(1, captured("capture-1", DUE, "EUR", false), Via::Callback);
-    shop.receive(
+    shop.hear(1, captured("capture-1", DUE, "EUR", false), Via::Callback);
+    shop.hear(
         1,
         captured("capture-2", Minor(200), "HUF", false),
         Via::Query,
@@ -521,7 +521,7 @@ fn amounts_in_another_currency_than_was_received_are_not_booked_and_are_reported
     assert_eq!(total(&shop).received, DUE);
     assert_eq!(shop.listed(1), [WorkKind::Unreadable]);
     // A capture known by its id still counts.
-    shop.receive(
+    shop.hear(
         1,
         captured("capture-1", Minor(200), "HUF", true),
         Via::Query,
@@ -542,17 +542,17 @@ fn a_reversal_under_an_id_of_its_own_takes_the_capture_of_its_amount_back_once()
         report
     };
     let mut shop = Shop::started();
-    shop.receive(1, captured("capture-1", false), Via::Callback);
+    shop.hear(1, captured("capture-1", false), Via::Callback);
     for _ in 0..2 {
-        shop.receive(1, captured("failure-1", true), Via::Callback);
+        shop.hear(1, captured("failure-1", true), Via::Callback);
     }
     let own = [(Some(Bucket::Own), DUE.0)];
     assert_eq!(shop.booked(MovementKind::Captured), own);
     assert_eq!(shop.booked(MovementKind::CaptureReversed), own);
     let reversal = shop.movements.last().unwrap();
     assert_eq!(reversal.occurred_at, shop.now, "not when it was captured");
-    shop.receive(1, captured("capture-2", false), Via::Callback);
-    shop.receive(1, captured("failure-1", true), Via::Callback);
+    shop.hear(1, captured("capture-2", false), Via::Callback);
+    shop.hear(1, captured("failure-1", true), Via::Callback);
     let balance = shop.attempt(1).funds.balance.total();
     assert_eq!(balance.net(), i128::from(DUE.0));
 }
@@ -560,15 +560,15 @@ fn a_reversal_under_an_id_of_its_own_takes_the_capture_of_its_amount_back_once()
 #[test]
 fn a_refund_that_comes_back_is_recorded_at_its_own_time() {
     let (out, back) = (START.before(DAY), START.before(HOUR));
-    for (reported, recorded) in [(out, START), (back, back)] {
+    for (told, recorded) in [(out, START), (back, back)] {
         let listed = |state, at| {
             let mut report = listing("re-1", None, 500, state);
             report.particulars.refunds[0].at = Some(at);
             report
         };
         let mut shop = Shop::paid();
-        shop.receive(1, listed(RefundState::Succeeded, out), Via::Callback);
-        shop.receive(1, listed(RefundState::Failed, reported), Via::Callback);
+        shop.hear(1, listed(RefundState::Succeeded, out), Via::Callback);
+        shop.hear(1, listed(RefundState::Failed, told), Via::Callback);
         let reversed = |movement: &&Movement| movement.kind == MovementKind::RefundReversed;
         let reversed = shop.movements.iter().find(reversed).unwrap();
         assert_eq!(reversed.occurred_at, recorded);
@@ -579,39 +579,39 @@ fn a_refund_that_comes_back_is_recorded_at_its_own_time() {
 fn a_report_may_name_a_new_refund_before_it_takes_an_older_one_back() {
     let mut shop = Shop::paid();
     let made = listing("re-1", None, DUE.0, RefundState::Succeeded);
-    shop.receive(1, made.clone(), Via::Callback);
+    shop.hear(1, made.clone(), Via::Callback);
     let mut both = listing("re-2", None, DUE.0, RefundState::Succeeded);
     both.particulars.refunds.extend(made.particulars.refunds);
     both.particulars.refunds[1].state = RefundState::Failed;
-    shop.receive(1, both, Via::Query);
+    shop.hear(1, both, Via::Query);
     assert_eq!(returned(&shop), DUE);
 }
 
 #[test]
 fn a_refund_after_a_chargeback_is_recorded_and_leaves_less_than_nothing() {
     let mut shop = Shop::paid();
-    shop.receive(1, disputed(DisputeState::Lost), Via::Callback);
+    shop.hear(1, disputed(DisputeState::Lost), Via::Callback);
     let refunded = listing("re-1", None, DUE.0, RefundState::Succeeded);
-    shop.receive(1, refunded, Via::Callback);
+    shop.hear(1, refunded, Via::Callback);
     let balance = shop.attempt(1).funds.balance.total();
     assert_eq!(balance.net(), -3000);
     assert!(shop.listed(1).contains(&WorkKind::Negative));
 }
 
 #[test]
-fn a_lower_sum_is_trusted_only_when_a_second_query_confirms_it() {
+fn a_lower_sum_is_believed_only_when_a_second_query_confirms_it() {
     let sum = |returned| Report {
         returned: Minor(returned),
         ..confirmed()
     };
     let mut shop = Shop::paid();
-    shop.receive(1, sum(300), Via::Callback);
-    shop.receive(1, sum(200), Via::Callback);
-    shop.receive(1, sum(200), Via::Query);
+    shop.hear(1, sum(300), Via::Callback);
+    shop.hear(1, sum(200), Via::Callback);
+    shop.hear(1, sum(200), Via::Query);
     assert_eq!(returned(&shop), Minor(300), "one answer is not enough");
     assert_eq!(shop.aggregate.due_at(), Some(shop.now.after(MINUTE)));
     shop.pass(MINUTE);
-    shop.receive(1, sum(200), Via::Query);
+    shop.hear(1, sum(200), Via::Query);
     assert_eq!(returned(&shop), Minor(200));
     assert_eq!(
         shop.booked(MovementKind::RefundReversed),
@@ -627,7 +627,7 @@ fn an_authorization_that_ends_is_warned_of_a_day_before_and_fails_the_payment_by
     let mut held = report(ProviderStatus::Processing);
     let end = shop.now.after(DAY * 3);
     held.particulars.capture_before = Some(end);
-    shop.receive(1, held, Via::Callback);
+    shop.hear(1, held, Via::Callback);
     assert!(shop.work.is_empty());
     shop.now = end.before(DAY);
     shop.act(Act::Authorization(id(1))).unwrap();
@@ -640,9 +640,9 @@ fn an_authorization_that_ends_is_warned_of_a_day_before_and_fails_the_payment_by
     assert_eq!(shop.next_action(), Some(NextAction::Query(id(1))));
     shop.act(Act::Authorization(id(1))).unwrap();
     assert_eq!(shop.listed(1), [WorkKind::Authorization]);
-    shop.receive(1, report(ProviderStatus::Cancelled), Via::Query);
+    shop.hear(1, report(ProviderStatus::Cancelled), Via::Query);
     assert_eq!(
-        (shop.status(), shop.event_count(EventType::PaymentFailed)),
+        (shop.status(), shop.told(EventType::PaymentFailed)),
         (Status::Failed, 1)
     );
     assert!(shop.work.is_empty());
@@ -656,17 +656,17 @@ fn an_authorization_that_the_provider_confirms_after_its_end_can_be_approved_unt
     let mut authorized = report(ProviderStatus::Processing);
     let end = shop.now.after(DAY * 3);
     authorized.particulars.capture_before = Some(end);
-    shop.receive(1, authorized.clone(), Via::Callback);
+    shop.hear(1, authorized.clone(), Via::Callback);
     shop.now = end;
     shop.act(Act::Authorization(id(1))).unwrap();
     assert_eq!(shop.approve(None), Err(Refusal::AuthorizationEnded));
     // The same report, as the answer to a query.
-    shop.receive(1, authorized.clone(), Via::Query);
+    shop.hear(1, authorized.clone(), Via::Query);
     assert!(shop.work.is_empty());
     assert_ne!(shop.next_action(), Some(NextAction::Authorization(id(1))));
     // After an extension the operator is warned again.
     authorized.particulars.capture_before = Some(end.after(DAY * 7));
-    shop.receive(1, authorized, Via::Callback);
+    shop.hear(1, authorized, Via::Callback);
     shop.now = end.after(DAY * 6);
     shop.act(Act::Authorization(id(1))).unwrap();
     assert_eq!(shop.listed(1), [WorkKind::Authorization]);
@@ -682,15 +682,15 @@ fn money_that_the_provider_still_holds_after_an_authorizations_end_stays_with_th
         let end = shop.now.after(DAY * 3);
         authorized.particulars.authorised_at = Some(shop.now);
         authorized.particulars.capture_before = Some(end);
-        shop.receive(1, authorized, Via::Callback);
+        shop.hear(1, authorized, Via::Callback);
         shop.now = end;
         shop.act(Act::Authorization(id(1))).unwrap();
-        shop.receive(1, report(held), Via::Query);
+        shop.hear(1, report(held), Via::Query);
         shop.pass(DAY);
         let authorization = Some(NextAction::Authorization(id(1)));
         assert_ne!(shop.next_action(), authorization, "{held:?}");
         shop.act(Act::Authorization(id(1))).unwrap();
         assert_eq!(shop.status(), Status::Review, "{held:?}");
-        assert_eq!(shop.event_count(EventType::PaymentFailed), 0, "{held:?}");
+        assert_eq!(shop.told(EventType::PaymentFailed), 0, "{held:?}");
     }
 }

@@ -2,7 +2,6 @@
 
 mod capture;
 mod decision;
-mod events;
 mod ledger;
 mod random;
 mod refund;
@@ -11,6 +10,7 @@ mod review;
 mod start;
 mod table;
 mod takings;
+mod told;
 mod waiting;
 
 use std::time::Duration;
@@ -248,7 +248,7 @@ impl Shop {
     /// With attempt 1 captured and confirmed.
     pub(super) fn paid() -> Self {
         let mut shop = Self::started();
-        shop.receive(1, confirmed(), Via::Query);
+        shop.hear(1, confirmed(), Via::Query);
         shop
     }
 
@@ -395,7 +395,7 @@ impl Shop {
         self.result(number, redirect());
     }
 
-    pub(super) fn receive(&mut self, number: u8, report: Report, via: Via) -> StepOutcome {
+    pub(super) fn hear(&mut self, number: u8, report: Report, via: Via) -> StepOutcome {
         let asked = (via != Via::Callback).then(|| self.asked(number));
         self.step(Step::Report {
             attempt: id(number),
@@ -421,7 +421,7 @@ impl Shop {
     }
 
     pub(super) fn callback(&mut self, number: u8, status: ProviderStatus) -> StepOutcome {
-        self.receive(number, report(status), Via::Callback)
+        self.hear(number, report(status), Via::Callback)
     }
 
     pub(super) fn claim(
@@ -458,7 +458,7 @@ impl Shop {
     /// Closes an attempt, confirmed by the provider, so that the payer can choose another method.
     pub(super) fn close(&mut self, number: u8) {
         self.claim(number, ClaimPurpose::Cancel).unwrap();
-        self.receive(number, report(ProviderStatus::Declined), Via::Query);
+        self.hear(number, report(ProviderStatus::Declined), Via::Query);
     }
 
     pub(super) fn decide(
@@ -557,8 +557,8 @@ impl Shop {
         self.aggregate.next_action(self.now)
     }
 
-    pub(super) fn event_count(&self, event: EventType) -> usize {
-        self.events.iter().filter(|each| each.kind == event).count()
+    pub(super) fn told(&self, event: EventType) -> usize {
+        self.events.iter().filter(|told| told.kind == event).count()
     }
 
     pub(super) fn listed(&self, number: u8) -> Vec<WorkKind> {

@@ -335,7 +335,7 @@ impl Shop {
             assert_eq!(payment.status, Status::Completed);
         }
         assert_eq!(
-            self.event_count(EventType::PaymentCompleted),
+            self.told(EventType::PaymentCompleted),
             usize::from(payment.settlement == Settlement::Confirmed)
         );
         self.check_change(&before);
@@ -360,8 +360,8 @@ impl Shop {
             }
         }
         assert_eq!(at, self.aggregate.payment.status);
-        let reported = self.last.events.iter().map(|event| event.kind);
-        let moves: Vec<_> = reported
+        let told = self.last.events.iter().map(|told| told.kind);
+        let moves: Vec<_> = told
             .filter(|event| {
                 !matches!(
                     event,
@@ -377,7 +377,7 @@ impl Shop {
             .collect();
         assert_eq!(moves, expected);
         let failed = self.last.events.iter();
-        for failed in failed.filter(|event| event.kind == EventType::PaymentAttemptFailed) {
+        for failed in failed.filter(|told| told.kind == EventType::PaymentAttemptFailed) {
             assert!(matches!(failed.subject, Some(EventSubject::Decline(_))));
             assert_eq!(before.status, Status::Pending);
             assert!(matches!(failed.status, Status::Created | Status::Pending));
@@ -537,7 +537,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_silent_provider_is_given_up_on_at_last(
+    fn a_silent_vendor_is_given_up_on_at_last(
         events in proptest::collection::vec(event(), 1..30),
     ) {
         let mut shop = shop(false);

@@ -25,9 +25,9 @@ fn listing(refund: ProviderRefund) -> Report {
     report
 }
 
-fn listed(provider: u8, order: Option<u8>, amount: u64, state: RefundState) -> ProviderRefund {
+fn listed(vendor: u8, order: Option<u8>, amount: u64, state: RefundState) -> ProviderRefund {
     ProviderRefund {
-        id: format!("re-{provider}"),
+        id: format!("re-{vendor}"),
         order: order.map(refund_id),
         amount: Minor(amount),
         paid_out: None,
@@ -43,26 +43,26 @@ fn with_sum(sum: u64) -> Report {
     }
 }
 
-fn refund_events(shop: &Shop) -> Vec<(RefundId, u64)> {
+fn refunds_told(shop: &Shop) -> Vec<(RefundId, u64)> {
     let told = shop.events.iter();
-    told.filter(|event| event.kind == EventType::PaymentRefunded)
+    told.filter(|told| told.kind == EventType::PaymentRefunded)
         .filter_map(refund_of)
         .map(|refund| (refund.refund, refund.amount.0))
         .collect()
 }
 
 #[test]
-fn a_refund_is_reported_once_with_its_id_and_amount_and_the_payment_stays_as_it_is() {
+fn a_refund_is_told_once_with_its_id_and_amount_and_the_payment_stays_as_it_is() {
     let mut shop = Shop::paid();
     shop.refund(order(1, Some(1000))).unwrap();
     assert_eq!(shop.next_action(), Some(NextAction::Refund(refund_id(1))));
     shop.call_refund(refund_id(1), given(1, RefundState::Succeeded));
-    shop.receive(
+    shop.hear(
         1,
         listing(listed(1, Some(1), 1000, RefundState::Succeeded)),
         Via::Callback,
     );
-    assert_eq!(refund_events(&shop), [(refund_id(1), 1000)]);
+    assert_eq!(refunds_told(&shop), [(refund_id(1), 1000)]);
     assert_eq!(
         (shop.status(), shop.settlement()),
         (Status::Completed, Settlement::Confirmed)
@@ -93,7 +93,7 @@ fn no_more_is_ordered_than_was_received_and_is_left() {
 }
 
 #[test]
-fn a_merchant_refunds_of_completed_payments_alone_and_at_most_the_invoice() {
+fn a_merchant_gives_back_of_completed_payments_alone_and_at_most_the_invoice() {
     let mut shop = Shop::started();
     assert_eq!(
         shop.refund(order(1, None)),
@@ -102,7 +102,7 @@ fn a_merchant_refunds_of_completed_payments_alone_and_at_most_the_invoice() {
     let mut over = confirmed();
     over.status = ProviderStatus::Overpaid;
     over.received = Minor(DUE.0 + 500);
-    shop.receive(1, over, Via::Query);
+    shop.hear(1, over, Via::Query);
     assert_eq!(
         shop.refund(order(1, Some(DUE.0 + 1))),
         Err(Refusal::MoreThanLeft { left: DUE })
@@ -169,7 +169,7 @@ fn what_the_accounts_terms_forbid_is_refused() {
 }
 
 #[test]
-fn disputes_lower_what_can_be_refunded_until_they_are_won() {
+fn disputes_lower_what_can_be_given_back_until_they_are_won() {
     let mut shop = Shop::paid();
     let left = |shop: &Shop| shop.attempt(1).left().0;
     for (state, expected) in [
@@ -177,13 +177,13 @@ fn disputes_lower_what_can_be_refunded_until_they_are_won() {
         (DisputeState::Lost, DUE.0 - 3000),
         (DisputeState::Won, DUE.0),
     ] {
-        shop.receive(1, disputed(state), Via::Callback);
+        shop.hear(1, disputed(state), Via::Callback);
         assert_eq!(left(&shop), expected, "{state:?}");
     }
 }
 
 #[test]
-fn a_lost_answer_is_asked_about_and_sent_again_only_once_the_provider_has_none() {
+fn a_lost_answer_is_asked_about_and_sent_again_only_once_the_vendor_has_none() {
     let mut shop = Shop::paid();
     shop.refund(order(1, None)).unwrap();
     assert!(shop.refunded(1).is_to_send());
@@ -201,7 +201,7 @@ fn a_lost_answer_is_asked_about_and_sent_again_only_once_the_provider_has_none()
     assert!(shop.refunded(1).is_to_send());
     assert_eq!(shop.next_action(), Some(NextAction::Refund(refund_id(1))));
     shop.call_refund(refund_id(1), given(1, RefundState::Succeeded));
-    assert_eq!(refund_events(&shop), [(refund_id(1), DUE.0)]);
+    assert_eq!(refunds_told(&shop), [(refund_id(1), DUE.0)]);
 }
 
 #[test]
@@ -252,7 +252,7 @@ fn the_answer_of_a_call_that_holds_the_refund_no_more_proves_only_what_is_there(
 }
 
 #[test]
-fn a_refund_is_asked_about_within_minutes_then_daily_and_a_person_checks_last() {
+fn a_refund_is_asked_about_within_minutes_then_daily_and_a_person_looks_at_last() {
     let mut shop = Shop::paid();
     shop.refund(order(1, None)).unwrap();
     let begun = shop.now;
@@ -274,7 +274,7 @@ fn a_refund_is_asked_about_within_minutes_then_daily_and_a_person_checks_last() 
 }
 
 #[test]
-fn a_refund_that_the_provider_never_took_fails_after_the_last_turn() {
+fn a_refund_that_the_vendor_never_took_fails_after_the_last_turn() {
     let mut shop = Shop::paid();
     shop.refund(order(1, None)).unwrap();
     while let Some(due) = shop.aggregate.due_at() {
@@ -290,7 +290,7 @@ fn a_refund_that_the_provider_never_took_fails_after_the_last_turn() {
 }
 
 #[test]
-fn a_failed_refund_frees_its_amount_and_a_person_checks() {
+fn a_failed_refund_frees_its_amount_and_a_person_looks() {
     let mut shop = Shop::paid();
     shop.refund(order(1, None)).unwrap();
     shop.call_refund(refund_id(1), RefundAnswer::Refused("too old".into()));
@@ -299,19 +299,19 @@ fn a_failed_refund_frees_its_amount_and_a_person_checks() {
         (shop.refunded(1).detail.as_str(), shop.listed(1)),
         ("too old", vec![WorkKind::Refund])
     );
-    assert!(refund_events(&shop).is_empty());
+    assert!(refunds_told(&shop).is_empty());
     shop.refund(order(2, None)).unwrap();
 }
 
 #[test]
-fn a_refusal_has_the_provider_asked_what_else_it_knows() {
+fn a_refusal_has_the_vendor_asked_what_else_it_knows() {
     let mut shop = Shop::paid();
     shop.refund(order(1, Some(1000))).unwrap();
     // All of it was refunded in the dashboard, and the notification was lost.
     shop.call_refund(refund_id(1), RefundAnswer::Refused("nothing left".into()));
     assert_eq!(shop.next_action(), Some(NextAction::Query(id(1))));
     let elsewhere = listing(listed(7, None, DUE.0, RefundState::Succeeded));
-    shop.receive(1, elsewhere, Via::Query);
+    shop.hear(1, elsewhere, Via::Query);
     assert_eq!(shop.attempt(1).left(), Minor(0));
     assert_eq!(shop.next_action(), None);
 }
@@ -322,7 +322,7 @@ fn a_refund_that_fails_after_it_succeeded_frees_its_amount_again() {
     shop.refund(order(1, None)).unwrap();
     shop.call_refund(refund_id(1), given(1, RefundState::Succeeded));
     assert_eq!(shop.attempt(1).left(), Minor(0));
-    shop.receive(
+    shop.hear(
         1,
         listing(listed(1, Some(1), DUE.0, RefundState::Failed)),
         Via::Callback,
@@ -333,13 +333,13 @@ fn a_refund_that_fails_after_it_succeeded_frees_its_amount_again() {
         (vec![WorkKind::Refund], DUE)
     );
     // An older notification arrives last.
-    shop.receive(
+    shop.hear(
         1,
         listing(listed(1, Some(1), DUE.0, RefundState::Succeeded)),
         Via::Callback,
     );
     assert_eq!(
-        (shop.attempt(1).left(), refund_events(&shop).len()),
+        (shop.attempt(1).left(), refunds_told(&shop).len()),
         (DUE, 1)
     );
 }
@@ -352,13 +352,13 @@ fn a_notice_that_beats_the_answer_is_the_same_refund() {
         shop.refund(order(1, Some(1000))).unwrap();
         shop.claim_refund(refund_id(1)).unwrap();
         let notice = listing(listed(1, order_told, 1000, RefundState::Succeeded));
-        shop.receive(1, notice.clone(), Via::Callback);
+        shop.hear(1, notice.clone(), Via::Callback);
         shop.refund_answered(refund_id(1), given(1, RefundState::Pending));
-        shop.receive(1, notice, Via::Callback);
+        shop.hear(1, notice, Via::Callback);
         assert_eq!(shop.aggregate.refunds().len(), 1, "{order_told:?}");
         assert_eq!(shop.refunded(1).state, RefundState::Succeeded);
         assert_eq!(returned(&shop), Minor(1000));
-        assert_eq!(refund_events(&shop).len(), 1);
+        assert_eq!(refunds_told(&shop).len(), 1);
     }
 }
 
@@ -368,9 +368,9 @@ fn a_refund_is_found_by_the_id_that_was_reported_before_its_order_answered() {
     shop.refund(order(1, Some(1000))).unwrap();
     shop.claim_refund(refund_id(1)).unwrap();
     let notice = listing(listed(1, None, 1000, RefundState::Succeeded));
-    shop.receive(1, notice, Via::Callback);
-    let [(reported, 1000)] = refund_events(&shop)[..] else {
-        panic!("{:?}", refund_events(&shop));
+    shop.hear(1, notice, Via::Callback);
+    let [(reported, 1000)] = refunds_told(&shop)[..] else {
+        panic!("{:?}", refunds_told(&shop));
     };
     assert_ne!(reported, refund_id(1));
     shop.refund_answered(refund_id(1), given(1, RefundState::Pending));
@@ -384,10 +384,10 @@ fn a_refund_is_found_by_the_id_that_was_reported_before_its_order_answered() {
 fn a_sum_that_grows_by_our_own_refund_is_no_other_in_whatever_order() {
     let answer =
         |shop: &mut Shop| shop.refund_answered(refund_id(1), given(1, RefundState::Succeeded));
-    let sum = |shop: &mut Shop| shop.receive(1, with_sum(1200), Via::Callback);
+    let sum = |shop: &mut Shop| shop.hear(1, with_sum(1200), Via::Callback);
     let item = |shop: &mut Shop| {
         let listed = listed(1, Some(1), 1000, RefundState::Succeeded);
-        shop.receive(1, listing(listed), Via::Callback)
+        shop.hear(1, listing(listed), Via::Callback)
     };
     let told: [&dyn Fn(&mut Shop) -> StepOutcome; 3] = [&answer, &sum, &item];
     let orders = [
@@ -401,14 +401,14 @@ fn a_sum_that_grows_by_our_own_refund_is_no_other_in_whatever_order() {
     for order_told in orders {
         let mut shop = Shop::paid();
         // The provider already had a refund of 200.
-        shop.receive(1, with_sum(200), Via::Callback);
+        shop.hear(1, with_sum(200), Via::Callback);
         shop.refund(order(1, Some(1000))).unwrap();
         shop.claim_refund(refund_id(1)).unwrap();
         for which in order_told {
             told[which](&mut shop);
         }
         assert_eq!(returned(&shop), Minor(1200), "{order_told:?}");
-        let amounts: Vec<u64> = refund_events(&shop)
+        let amounts: Vec<u64> = refunds_told(&shop)
             .into_iter()
             .map(|(_, amount)| amount)
             .collect();
@@ -423,10 +423,10 @@ fn what_a_sum_holds_beyond_our_failed_refund_is_found_by_asking() {
     shop.refund(order(1, Some(1000))).unwrap();
     shop.claim_refund(refund_id(1)).unwrap();
     // A refund in the dashboard looks like our order.
-    shop.receive(1, with_sum(1000), Via::Callback);
+    shop.hear(1, with_sum(1000), Via::Callback);
     shop.refund_answered(refund_id(1), RefundAnswer::Refused("no".into()));
     assert_eq!(shop.next_action(), Some(NextAction::Query(id(1))));
-    shop.receive(1, with_sum(1000), Via::Query);
+    shop.hear(1, with_sum(1000), Via::Query);
     assert_eq!(returned(&shop), Minor(1000));
     assert_eq!(shop.attempt(1).left(), Minor(DUE.0 - 1000));
     let refunds = shop.aggregate.refunds();
@@ -438,17 +438,17 @@ fn what_a_sum_holds_beyond_our_failed_refund_is_found_by_asking() {
 }
 
 #[test]
-fn a_refund_that_was_thought_never_to_be_is_taken_up_again_when_the_provider_reports_it() {
+fn a_refund_that_was_thought_never_to_be_is_taken_up_again_when_the_vendor_tells_it() {
     let mut shop = Shop::paid();
     shop.refund(order(1, Some(1000))).unwrap();
     shop.call_refund(refund_id(1), RefundAnswer::Refused("no".into()));
-    shop.receive(
+    shop.hear(
         1,
         listing(listed(1, Some(1), 1000, RefundState::Succeeded)),
         Via::Callback,
     );
     assert_eq!(shop.refunded(1).state, RefundState::Succeeded);
-    assert_eq!(refund_events(&shop), [(refund_id(1), 1000)]);
+    assert_eq!(refunds_told(&shop), [(refund_id(1), 1000)]);
 }
 
 #[test]
@@ -464,7 +464,7 @@ fn an_answer_with_another_refunds_id_proves_nothing() {
 }
 
 #[test]
-fn operators_refund_surplus_in_parts_and_its_line_closes_with_the_last() {
+fn operators_give_back_surplus_in_parts_and_its_line_closes_with_the_last() {
     let mut shop = Shop::paid();
     shop.now = START.after(MINUTE);
     // A second attempt of the same payment was also captured.
@@ -475,12 +475,12 @@ fn operators_refund_surplus_in_parts_and_its_line_closes_with_the_last() {
             at: shop.now,
             closing: false,
         },
-        provider_facts: None,
+        vendor: None,
         funds: Funds::default(),
         references: Vec::new(),
         ..shop.attempt(1).clone()
     });
-    shop.receive(2, confirmed(), Via::Callback);
+    shop.hear(2, confirmed(), Via::Callback);
     assert_eq!(shop.listed(2), [WorkKind::Surplus]);
     let not_the_merchants = NewRefund {
         attempt: id(2),
@@ -515,20 +515,20 @@ fn operators_refund_surplus_in_parts_and_its_line_closes_with_the_last() {
     }
     assert_eq!(shop.refunded(2).amount, Minor(DUE.0 - 1000));
     // Only operators receive reports about money that never was the order's.
-    assert_eq!(shop.event_count(EventType::PaymentRefunded), 0);
+    assert_eq!(shop.told(EventType::PaymentRefunded), 0);
     // It fails after all: its item is open again.
     let mut failed = listing(listed(2, Some(2), DUE.0 - 1000, RefundState::Failed));
     failed.reference = "ref".into();
-    shop.receive(2, failed, Via::Callback);
+    shop.hear(2, failed, Via::Callback);
     assert!(shop.listed(2).contains(&WorkKind::Surplus));
 }
 
 #[test]
-fn operators_refund_late_money_whatever_the_payments_state() {
+fn operators_give_back_late_money_whatever_the_payments_state() {
     let mut shop = Shop::started();
     shop.close(1);
     shop.act(Act::Cancel).unwrap();
-    shop.receive(1, confirmed(), Via::Callback);
+    shop.hear(1, confirmed(), Via::Callback);
     assert_eq!(
         (shop.status(), shop.listed(1)),
         (Status::Review, vec![WorkKind::Late])

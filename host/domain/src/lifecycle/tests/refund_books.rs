@@ -48,7 +48,7 @@ enum Happening {
     /// The provider writes a notification, which arrives once or several times.
     Notice,
     Arrives(u8),
-    QueryRefunds,
+    Look,
     Clock(u64),
 }
 
@@ -69,7 +69,7 @@ fn happening() -> impl Strategy<Value = Happening> {
         2 => any::<bool>().prop_map(Happening::Dispute),
         4 => Just(Happening::Notice),
         4 => any::<u8>().prop_map(Happening::Arrives),
-        2 => Just(Happening::QueryRefunds),
+        2 => Just(Happening::Look),
         6 => (0..400_u64).prop_map(Happening::Clock),
     ]
 }
@@ -298,12 +298,12 @@ impl Books {
             Happening::Notice => self.notices.push(self.report()),
             Happening::Arrives(nth) => {
                 if let Some(report) = picked(nth, &self.notices).cloned() {
-                    self.shop.receive(1, report, Via::Callback);
+                    self.shop.hear(1, report, Via::Callback);
                 }
             }
-            Happening::QueryRefunds => {
+            Happening::Look => {
                 let report = self.report();
-                self.shop.receive(1, report, Via::Query);
+                self.shop.hear(1, report, Via::Query);
             }
             Happening::Clock(seconds) => self.pass_seconds(seconds),
         }
@@ -341,7 +341,7 @@ impl Books {
             let made = self.entries.iter().filter(|entry| entry.order == Some(id));
             assert!(made.count() <= 1, "given back twice for one refund");
             let told = self.shop.events.iter();
-            let told = told.filter(|event| event.kind == EventType::PaymentRefunded);
+            let told = told.filter(|told| told.kind == EventType::PaymentRefunded);
             let told = told
                 .filter_map(refund_of)
                 .filter(|given| given.refund == id);
@@ -359,7 +359,7 @@ impl Books {
                 }
             }
             let Some(due) = self.shop.aggregate.due_at() else {
-                self.happen(Happening::QueryRefunds);
+                self.happen(Happening::Look);
                 if self.shop.aggregate.due_at().is_none() {
                     return;
                 }
@@ -369,7 +369,7 @@ impl Books {
             self.pass_seconds(wait);
             match self.shop.next_action() {
                 Some(NextAction::Refund(id)) => self.call(id, Fate::Answered),
-                Some(NextAction::Query(_)) => self.happen(Happening::QueryRefunds),
+                Some(NextAction::Query(_)) => self.happen(Happening::Look),
                 other => panic!("{other:?} is due about a paid payment"),
             }
             self.check();
@@ -387,21 +387,21 @@ impl Books {
         for id in self.orders() {
             let (_, refund) = self.shop.aggregate.refund(id).unwrap();
             let entry = self.entries.iter().find(|entry| entry.order == Some(id));
-            let at_provider = entry.map_or(RefundState::Failed, |entry| entry.state);
+            let at_vendor = entry.map_or(RefundState::Failed, |entry| entry.state);
             let ordered = refund.ordered.as_ref().unwrap();
             // The last turn may have passed without an answer: then an operator must decide.
             let given_up = ordered.next_at.is_none() && refund.state == RefundState::Pending;
             if given_up {
                 assert!(self.shop.listed(1).contains(&WorkKind::Refund));
-                self.settled(id, at_provider);
+                self.settled(id, at_vendor);
                 continue;
             }
             // A provider that never lists refunds individually does not report a failure after a success.
             let untold = !self.ways.items
-                && (refund.state, at_provider) == (RefundState::Succeeded, RefundState::Failed);
-            assert!(untold || refund.state == at_provider, "{refund:?}");
+                && (refund.state, at_vendor) == (RefundState::Succeeded, RefundState::Failed);
+            assert!(untold || refund.state == at_vendor, "{refund:?}");
             let told = self.shop.events.iter();
-            let told = told.filter(|event| event.kind == EventType::PaymentRefunded);
+            let told = told.filter(|told| told.kind == EventType::PaymentRefunded);
             let told = told.filter_map(refund_of);
             let told = told.filter(|given| given.refund == id).count();
             let known_else = !self.ways.orders;
@@ -434,9 +434,9 @@ impl Books {
     }
 
     /// Ends a refund as an operator does after the provider's last report.
-    fn settled(&self, refund: RefundId, at_provider: RefundState) {
+    fn settled(&self, refund: RefundId, at_vendor: RefundState) {
         let mut aggregate = self.shop.aggregate.clone();
-        let made = (at_provider != RefundState::Succeeded).then_some(Minor::ZERO);
+        let made = (at_vendor != RefundState::Succeeded).then_some(Minor::ZERO);
         let step = Step::SettleRefund { refund, made };
         let now = self.shop.now.after(DAY);
         aggregate
@@ -464,7 +464,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1500, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_providers_books_show_each_refund_once_and_never_too_much(
+    fn the_vendors_books_show_each_refund_once_and_never_too_much(
         items in any::<bool>(),
         orders in any::<bool>(),
         sum in any::<bool>(),

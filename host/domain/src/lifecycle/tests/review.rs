@@ -12,7 +12,7 @@ fn the_providers_own_review_ends_with_its_final_word() {
         (Status::Review, None),
         "no final word"
     );
-    shop.receive(1, confirmed(), Via::Callback);
+    shop.hear(1, confirmed(), Via::Callback);
     assert_eq!(
         (shop.status(), shop.settlement()),
         (Status::Completed, Settlement::Confirmed)
@@ -37,7 +37,7 @@ fn a_final_word_that_is_wrong_or_risky_still_needs_an_operator() {
     let mut shop = Shop::risky();
     shop.start(1);
     shop.callback(1, ProviderStatus::Review);
-    shop.receive(1, confirmed(), Via::Callback);
+    shop.hear(1, confirmed(), Via::Callback);
     assert_eq!(shop.status(), Status::Review);
     let mut shop = Shop::started();
     shop.callback(1, ProviderStatus::Review);
@@ -45,8 +45,8 @@ fn a_final_word_that_is_wrong_or_risky_still_needs_an_operator() {
         received: Minor(1),
         ..confirmed()
     };
-    shop.receive(1, wrong, Via::Callback);
-    shop.receive(1, confirmed(), Via::Callback);
+    shop.hear(1, wrong, Via::Callback);
+    shop.hear(1, confirmed(), Via::Callback);
     assert_eq!(shop.status(), Status::Review);
 }
 
@@ -78,13 +78,10 @@ fn redaction_erases_the_payer_and_keeps_marks_and_money() {
         attempt: id(1),
         query: Secret::new("token=1"),
     });
-    shop.receive(1, confirmed(), Via::Return);
+    shop.hear(1, confirmed(), Via::Return);
     shop.aggregate.payment.email_mark = Some([7; 32]);
     shop.step(Step::Redact);
     assert_eq!(shop.attempt(1).returned, None);
     assert_eq!(shop.aggregate.payment.email_mark, Some([7; 32]));
-    assert_eq!(
-        shop.attempt(1).provider_facts.as_ref().unwrap().received,
-        DUE
-    );
+    assert_eq!(shop.attempt(1).vendor.as_ref().unwrap().received, DUE);
 }

@@ -44,7 +44,7 @@ fn opening_moves_to_pending_before_the_provider_is_called() {
     let mut shop = Shop::new();
     assert_eq!(shop.open(1), Ok(StepOutcome::Opened(id(1))));
     assert_eq!(shop.status(), Status::Pending);
-    assert_eq!(shop.event_count(EventType::PaymentPending), 1);
+    assert_eq!(shop.told(EventType::PaymentPending), 1);
     assert_eq!(shop.aggregate.payment.method, Some(MethodId::Ideal));
     assert_eq!(shop.open(2), Err(Refusal::AttemptOpen(id(1))));
 }
@@ -74,10 +74,10 @@ fn an_unavailable_provider_hands_over_in_the_same_step_without_a_second_event() 
     );
     assert_eq!(shop.status(), Status::Pending);
     assert_eq!(shop.state(1), AttemptState::Unavailable);
-    assert_eq!(shop.event_count(EventType::PaymentPending), 1);
+    assert_eq!(shop.told(EventType::PaymentPending), 1);
     unavailable(&mut shop, 2, None);
     assert_eq!(shop.status(), Status::Created);
-    assert_eq!(shop.event_count(EventType::PaymentAttemptFailed), 2);
+    assert_eq!(shop.told(EventType::PaymentAttemptFailed), 2);
     assert_eq!(
         shop.events.len(),
         3,
@@ -168,7 +168,7 @@ fn five_declines_fail_the_payment() {
         (shop.status(), shop.settlement()),
         (Status::Failed, Settlement::Failed)
     );
-    assert_eq!(shop.event_count(EventType::PaymentFailed), 1);
+    assert_eq!(shop.told(EventType::PaymentFailed), 1);
     assert_eq!(shop.open(6), Err(Refusal::NotPayable(Status::Failed)));
 }
 
@@ -191,7 +191,7 @@ fn twenty_attempts_are_the_limit_and_ways_left_by_choice_are_no_declines() {
 fn a_close_that_is_not_certain_leaves_the_attempt_open() {
     let mut shop = Shop::started();
     shop.claim(1, ClaimPurpose::Cancel).unwrap();
-    shop.receive(1, report(ProviderStatus::Pending), Via::Query);
+    shop.hear(1, report(ProviderStatus::Pending), Via::Query);
     assert_eq!(shop.state(1), AttemptState::Open);
     assert_eq!(shop.open(2), Err(Refusal::AttemptOpen(id(1))));
     // The task that had claimed it is done, so closing can be tried again.
@@ -328,7 +328,7 @@ fn an_open_payment_needs_a_reference_and_keeps_few() {
             reference: format!("ref-{number}"),
             ..report(ProviderStatus::Pending)
         };
-        shop.receive(1, named, Via::Callback);
+        shop.hear(1, named, Via::Callback);
     }
     assert_eq!(
         shop.attempt(1).references.len(),
@@ -353,7 +353,7 @@ fn a_start_recorded_after_the_attempt_ended_only_leaves_its_reference() {
     assert_eq!(shop.attempt(1).references[0], "late");
     // It exists there after all, so the provider is queried and the payment closed if necessary.
     assert_eq!(shop.next_action(), Some(NextAction::Query(id(1))));
-    shop.receive(1, report(ProviderStatus::Pending), Via::Query);
+    shop.hear(1, report(ProviderStatus::Pending), Via::Query);
     shop.pass(MINUTE);
     assert_eq!(shop.next_action(), Some(NextAction::Cancel(id(1))));
 }
@@ -377,10 +377,10 @@ fn attempts_that_the_payer_called_off_do_not_count_as_declines() {
             (shop.status(), shop.state(number)),
             (Status::Created, AttemptState::Cancelled)
         );
-        let reported = shop.events.last().unwrap();
-        assert_eq!(reported.kind, EventType::PaymentAttemptFailed);
+        let told = shop.events.last().unwrap();
+        assert_eq!(told.kind, EventType::PaymentAttemptFailed);
         let cancelled = EventSubject::Decline(DeclineCode::Cancelled);
-        assert_eq!(reported.subject, Some(cancelled));
+        assert_eq!(told.subject, Some(cancelled));
     }
     assert_eq!(shop.aggregate.payment.declines, 0);
 }

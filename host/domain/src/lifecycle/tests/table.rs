@@ -92,9 +92,9 @@ fn each_report_moves_a_pending_payment_where_the_law_says() {
         let mut shop = Shop::started();
         shop.callback(1, said);
         assert_eq!((shop.status(), shop.state(1)), (status, state), "{said:?}");
-        let reported = EventType::of_transition(status);
+        let told = EventType::of_transition(status);
         assert_eq!(
-            shop.events.last().map(|event| event.kind),
+            shop.events.last().map(|told| told.kind),
             match status {
                 Status::Created
                     if matches!(state, AttemptState::Declined | AttemptState::Cancelled) =>
@@ -104,7 +104,7 @@ fn each_report_moves_a_pending_payment_where_the_law_says() {
                 Status::Pending | Status::Created | Status::Completed => {
                     Some(EventType::PaymentPending)
                 }
-                _ => reported,
+                _ => told,
             }
         );
         let after = shop.aggregate.clone();
@@ -143,7 +143,7 @@ fn a_payment_under_way_that_is_denied_has_failed() {
             shop.callback(1, denied);
             assert_eq!(shop.status(), Status::Failed);
             assert_eq!(shop.settlement(), Settlement::Failed);
-            assert_eq!(shop.event_count(EventType::PaymentFailed), 1);
+            assert_eq!(shop.told(EventType::PaymentFailed), 1);
         }
     }
 }
@@ -177,7 +177,7 @@ fn an_older_status_that_arrives_late_changes_nothing_and_is_written_down_once() 
 #[test]
 fn completed_is_final_whatever_is_said_or_done() {
     let mut shop = Shop::started();
-    shop.receive(1, confirmed(), Via::Callback);
+    shop.hear(1, confirmed(), Via::Callback);
     for said in [
         ProviderStatus::Pending,
         ProviderStatus::Processing,
@@ -198,7 +198,7 @@ fn completed_is_final_whatever_is_said_or_done() {
     assert_eq!(shop.act(Act::Expire), Err(wrong.clone()));
     assert_eq!(shop.decline(), Err(wrong.clone()));
     assert_eq!(shop.approve(None), Err(wrong));
-    assert_eq!(shop.event_count(EventType::PaymentCompleted), 1);
+    assert_eq!(shop.told(EventType::PaymentCompleted), 1);
 }
 
 #[test]
@@ -210,7 +210,7 @@ fn callback_return_and_query_in_any_order_make_one_transition_and_one_event() {
             let mut shop = Shop::new();
             shop.open(1).unwrap();
             for (turn, way) in [first, second, third].into_iter().enumerate() {
-                shop.receive(1, confirmed(), ways[way]);
+                shop.hear(1, confirmed(), ways[way]);
                 if turn == 0 {
                     // The result of the start is recorded after the report.
                     shop.result(1, redirect());
@@ -223,7 +223,7 @@ fn callback_return_and_query_in_any_order_make_one_transition_and_one_event() {
                     (Status::Pending, Status::Completed)
                 ]
             );
-            assert_eq!(shop.event_count(EventType::PaymentCompleted), 1);
+            assert_eq!(shop.told(EventType::PaymentCompleted), 1);
             assert!(
                 shop.attempt(1).action().is_some(),
                 "the start was not recorded"
@@ -234,7 +234,7 @@ fn callback_return_and_query_in_any_order_make_one_transition_and_one_event() {
 }
 
 #[test]
-fn unusable_callback_is_refused() {
+fn unusable_news_is_refused() {
     let mut shop = Shop::started();
     let nothing = Report {
         received: Minor(0),

@@ -12,7 +12,7 @@ fn received(amount: u64, currency: &str) -> Report {
 
 fn completed() -> Shop {
     let mut shop = Shop::started();
-    shop.receive(1, confirmed(), Via::Callback);
+    shop.hear(1, confirmed(), Via::Callback);
     shop
 }
 
@@ -21,17 +21,17 @@ fn a_second_capture_of_a_completed_payment_is_surplus_on_the_work_list() {
     let mut shop = Shop::started();
     shop.close(1);
     shop.start(2);
-    shop.receive(2, confirmed(), Via::Callback);
-    let outcome = shop.receive(1, confirmed(), Via::Callback);
+    shop.hear(2, confirmed(), Via::Callback);
+    let outcome = shop.hear(1, confirmed(), Via::Callback);
     assert_eq!(outcome, StepOutcome::Done);
     assert_eq!(
         (shop.status(), shop.state(1)),
         (Status::Completed, AttemptState::Surplus)
     );
     assert_eq!(shop.work, [(WorkKind::Surplus, id(1), DUE)]);
-    assert_eq!(shop.event_count(EventType::PaymentCompleted), 1);
-    assert_eq!(shop.event_count(EventType::PaymentReview), 0);
-    shop.receive(1, confirmed(), Via::Query);
+    assert_eq!(shop.told(EventType::PaymentCompleted), 1);
+    assert_eq!(shop.told(EventType::PaymentReview), 0);
+    shop.hear(1, confirmed(), Via::Query);
     assert!(shop.last.work.is_empty(), "told twice, listed once");
 }
 
@@ -40,7 +40,7 @@ fn money_on_a_closed_attempt_of_an_unfinished_payment_goes_to_review() {
     let mut shop = Shop::started();
     shop.close(1);
     assert_eq!(shop.status(), Status::Created);
-    shop.receive(1, confirmed(), Via::Callback);
+    shop.hear(1, confirmed(), Via::Callback);
     assert_eq!(
         (shop.status(), shop.state(1)),
         (Status::Review, AttemptState::Surplus)
@@ -53,7 +53,7 @@ fn money_on_one_attempt_closes_the_other_that_is_open() {
     let mut shop = Shop::started();
     shop.close(1);
     shop.start(2);
-    shop.receive(1, confirmed(), Via::Callback);
+    shop.hear(1, confirmed(), Via::Callback);
     assert_eq!(shop.status(), Status::Review);
     assert_eq!(shop.next_action(), Some(NextAction::Cancel(id(2))));
     shop.close(2);
@@ -74,8 +74,8 @@ fn the_payer_who_pays_both_ways_before_the_close_leaves_one_payment_and_one_surp
     let mut shop = Shop::started();
     shop.close(1);
     shop.start(2);
-    shop.receive(1, confirmed(), Via::Callback);
-    shop.receive(2, confirmed(), Via::Callback);
+    shop.hear(1, confirmed(), Via::Callback);
+    shop.hear(2, confirmed(), Via::Callback);
     assert_eq!(
         (shop.state(1), shop.state(2)),
         (AttemptState::Surplus, AttemptState::Captured)
@@ -83,7 +83,7 @@ fn the_payer_who_pays_both_ways_before_the_close_leaves_one_payment_and_one_surp
     assert_eq!(shop.status(), Status::Review);
     shop.approve(None).unwrap();
     assert_eq!(shop.listed(1), [WorkKind::Surplus]);
-    assert_eq!(shop.event_count(EventType::PaymentCompleted), 1);
+    assert_eq!(shop.told(EventType::PaymentCompleted), 1);
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn an_authorisation_on_a_completed_payment_is_cancelled() {
     let mut shop = Shop::started();
     shop.close(1);
     shop.start(2);
-    shop.receive(2, confirmed(), Via::Callback);
+    shop.hear(2, confirmed(), Via::Callback);
     shop.callback(1, ProviderStatus::Processing);
     assert_eq!(shop.status(), Status::Completed);
     assert_eq!(shop.next_action(), Some(NextAction::Cancel(id(1))));
@@ -126,13 +126,13 @@ fn late_money_moves_a_payment_that_is_over_to_review_never_further() {
     for make in over {
         let mut shop = make();
         assert!(shop.status().is_final());
-        shop.receive(1, confirmed(), Via::Callback);
+        shop.hear(1, confirmed(), Via::Callback);
         assert_eq!(
             (shop.status(), shop.settlement()),
             (Status::Review, Settlement::Pending)
         );
         assert_eq!(shop.listed(1), [WorkKind::Late]);
-        assert_eq!(shop.event_count(EventType::PaymentReview), 1);
+        assert_eq!(shop.told(EventType::PaymentReview), 1);
         shop.approve(None).unwrap();
         assert_eq!(shop.settlement(), Settlement::Confirmed);
         assert!(shop.work.is_empty());
@@ -148,7 +148,7 @@ fn late_money_moves_a_payment_that_is_over_to_review_never_further() {
         shop.approve(None).unwrap();
         assert_eq!(shop.status(), Status::Review);
         shop.claim(1, ClaimPurpose::Capture).unwrap();
-        shop.receive(1, confirmed(), Via::Query);
+        shop.hear(1, confirmed(), Via::Query);
         assert_eq!(
             (shop.status(), shop.state(1)),
             (Status::Completed, AttemptState::Captured)
@@ -160,16 +160,16 @@ fn late_money_moves_a_payment_that_is_over_to_review_never_further() {
 fn money_declined_once_does_not_come_back_by_repetition() {
     let mut shop = Shop::started();
     shop.close(1);
-    shop.receive(1, confirmed(), Via::Callback);
+    shop.hear(1, confirmed(), Via::Callback);
     shop.decline().unwrap();
     assert_eq!(shop.status(), Status::Failed);
-    shop.receive(1, confirmed(), Via::Query);
+    shop.hear(1, confirmed(), Via::Query);
     assert_eq!(shop.status(), Status::Failed);
     assert_eq!(shop.listed(1), [WorkKind::Surplus]);
 }
 
 #[test]
-fn a_wrong_amount_or_currency_is_reviewed_never_completed() {
+fn a_wrong_amount_or_currency_is_looked_at_never_completed() {
     for (amount, currency) in [
         (DUE.0 - 1, "EUR"),
         (DUE.0 + 1, "EUR"),
@@ -177,10 +177,10 @@ fn a_wrong_amount_or_currency_is_reviewed_never_completed() {
         (DUE.0, "XBT"),
     ] {
         let mut shop = Shop::started();
-        shop.receive(1, received(amount, currency), Via::Callback);
+        shop.hear(1, received(amount, currency), Via::Callback);
         assert_eq!(shop.status(), Status::Review, "{amount} {currency}");
         // Only an operator ends it, regardless of later reports.
-        shop.receive(1, confirmed(), Via::Query);
+        shop.hear(1, confirmed(), Via::Query);
         assert_eq!(shop.status(), Status::Review);
         shop.decline().unwrap();
         assert_eq!(
@@ -203,7 +203,7 @@ fn an_approval_over_a_wrong_amount_is_not_captured() {
         status: ProviderStatus::Processing,
         ..received(DUE.0 * 2, "EUR")
     };
-    shop.receive(1, authorised, Via::Callback);
+    shop.hear(1, authorised, Via::Callback);
     assert_eq!((shop.status(), shop.next_action()), (Status::Review, None));
 }
 
@@ -214,14 +214,14 @@ fn overpaid_over_the_invoice_completes_with_its_excess_listed_and_below_it_does_
         ..received(amount, currency)
     };
     let mut shop = Shop::started();
-    shop.receive(1, received(DUE.0 + 7, "EUR"), Via::Callback);
+    shop.hear(1, received(DUE.0 + 7, "EUR"), Via::Callback);
     assert_eq!(shop.status(), Status::Completed);
     assert_eq!(shop.work, [(WorkKind::Excess, id(1), Minor(7))]);
-    shop.receive(1, received(DUE.0 + 9, "EUR"), Via::Callback);
+    shop.hear(1, received(DUE.0 + 9, "EUR"), Via::Callback);
     assert_eq!(shop.work, [(WorkKind::Excess, id(1), Minor(9))]);
     for (amount, currency) in [(DUE.0 - 1, "EUR"), (DUE.0 + 7, "USD")] {
         let mut shop = Shop::started();
-        shop.receive(1, received(amount, currency), Via::Callback);
+        shop.hear(1, received(amount, currency), Via::Callback);
         assert_eq!(shop.status(), Status::Review);
     }
     // Partly paid when it expired: the money stays visible to operators.
@@ -230,53 +230,49 @@ fn overpaid_over_the_invoice_completes_with_its_excess_listed_and_below_it_does_
         status: ProviderStatus::Expired,
         ..received(5, "EUR")
     };
-    shop.receive(1, partly, Via::Callback);
+    shop.hear(1, partly, Via::Callback);
     assert_eq!(shop.status(), Status::Review);
     shop.decline().unwrap();
     assert_eq!(shop.work, [(WorkKind::Surplus, id(1), Minor(5))]);
 }
 
 #[test]
-fn money_refunded_before_completion_is_reviewed() {
+fn money_given_back_before_completion_is_looked_at() {
     let mut shop = Shop::started();
     let back = Report {
         returned: Minor(1),
         ..confirmed()
     };
-    shop.receive(1, back, Via::Callback);
+    shop.hear(1, back, Via::Callback);
     assert_eq!(shop.status(), Status::Review);
-    assert_eq!(shop.event_count(EventType::PaymentRefunded), 0);
+    assert_eq!(shop.told(EventType::PaymentRefunded), 0);
 }
 
 #[test]
-fn each_refund_after_completion_is_reported_and_changes_neither_status_nor_settlement() {
+fn each_refund_after_completion_is_told_and_changes_neither_status_nor_settlement() {
     let mut shop = completed();
-    for (total, reported) in [(100, 1), (100, 1), (50, 1), (300, 2)] {
+    for (total, told) in [(100, 1), (100, 1), (50, 1), (300, 2)] {
         let back = Report {
             returned: Minor(total),
             ..confirmed()
         };
-        shop.receive(1, back, Via::Callback);
-        assert_eq!(
-            shop.event_count(EventType::PaymentRefunded),
-            reported,
-            "{total}"
-        );
+        shop.hear(1, back, Via::Callback);
+        assert_eq!(shop.told(EventType::PaymentRefunded), told, "{total}");
         assert_eq!(
             (shop.status(), shop.settlement()),
             (Status::Completed, Settlement::Confirmed)
         );
     }
     assert!(shop.work.is_empty());
-    assert_eq!(shop.event_count(EventType::PaymentCompleted), 1);
+    assert_eq!(shop.told(EventType::PaymentCompleted), 1);
 }
 
 #[test]
-fn a_dispute_after_completion_is_reported_once_and_listed() {
+fn a_dispute_after_completion_is_told_once_and_listed() {
     let mut shop = completed();
-    shop.receive(1, disputed(DisputeState::Open), Via::Callback);
-    shop.receive(1, disputed(DisputeState::Open), Via::Query);
-    assert_eq!(shop.event_count(EventType::PaymentDisputed), 1);
+    shop.hear(1, disputed(DisputeState::Open), Via::Callback);
+    shop.hear(1, disputed(DisputeState::Open), Via::Query);
+    assert_eq!(shop.told(EventType::PaymentDisputed), 1);
     assert_eq!(shop.work, [(WorkKind::Dispute, id(1), Minor(3000))]);
     assert_eq!(
         (shop.status(), shop.settlement()),
@@ -285,26 +281,26 @@ fn a_dispute_after_completion_is_reported_once_and_listed() {
 }
 
 #[test]
-fn a_refund_of_surplus_closes_its_item_and_is_not_reported_to_the_merchant() {
+fn a_refund_of_surplus_closes_its_item_and_is_not_told_to_the_merchant() {
     let mut shop = Shop::started();
     shop.close(1);
     shop.start(2);
-    shop.receive(2, confirmed(), Via::Callback);
-    shop.receive(1, confirmed(), Via::Callback);
+    shop.hear(2, confirmed(), Via::Callback);
+    shop.hear(1, confirmed(), Via::Callback);
     let back = Report {
         returned: DUE,
         ..confirmed()
     };
-    shop.receive(1, back, Via::Callback);
+    shop.hear(1, back, Via::Callback);
     assert!(
         shop.work.is_empty(),
         "the surplus went back by another route"
     );
-    assert_eq!(shop.event_count(EventType::PaymentRefunded), 0);
+    assert_eq!(shop.told(EventType::PaymentRefunded), 0);
 }
 
 #[test]
-fn a_provider_that_takes_unconfirmed_money_back_puts_it_on_the_list() {
+fn a_vendor_that_takes_unconfirmed_money_back_puts_it_on_the_list() {
     let mut shop = Shop::started();
     shop.callback(1, ProviderStatus::Completed);
     shop.callback(1, ProviderStatus::Declined);

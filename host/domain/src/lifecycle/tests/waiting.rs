@@ -90,7 +90,7 @@ fn a_start_without_an_outcome_is_repeated_until_it_has_one() {
 }
 
 #[test]
-fn a_start_that_the_provider_knows_is_repeated_for_what_its_payer_is_to_do() {
+fn a_start_that_the_vendor_has_heard_of_is_repeated_for_what_its_payer_is_to_do() {
     let mut shop = unknown();
     shop.callback(1, ProviderStatus::Pending);
     assert_eq!(shop.state(1), AttemptState::Open);
@@ -167,7 +167,7 @@ fn a_payment_in_review_starts_nothing() {
     shop.close(1);
     shop.open(2).unwrap();
     shop.result(2, StartResult::Uncertain("time-out".into()));
-    shop.receive(1, confirmed(), Via::Callback);
+    shop.hear(1, confirmed(), Via::Callback);
     assert_eq!(
         (shop.status(), shop.state(2)),
         (Status::Review, AttemptState::Unknown)
@@ -201,7 +201,7 @@ fn a_payment_that_nobody_pays_expires() {
         (shop.status(), shop.settlement()),
         (Status::Expired, Settlement::Pending)
     );
-    assert_eq!(shop.event_count(EventType::PaymentExpired), 1);
+    assert_eq!(shop.told(EventType::PaymentExpired), 1);
     assert_eq!(shop.aggregate.due_at(), None);
 }
 
@@ -218,7 +218,7 @@ fn an_open_attempt_is_closed_when_its_time_passes_and_then_the_payment_expires()
         (shop.status(), shop.state(1)),
         (Status::Expired, AttemptState::Expired)
     );
-    assert_eq!(shop.event_count(EventType::PaymentExpired), 1);
+    assert_eq!(shop.told(EventType::PaymentExpired), 1);
 }
 
 #[test]
@@ -226,7 +226,7 @@ fn a_payer_who_was_faster_than_the_close_has_paid() {
     let mut shop = Shop::started();
     shop.pass(HOUR);
     shop.claim(1, ClaimPurpose::Cancel).unwrap();
-    shop.receive(1, confirmed(), Via::Query);
+    shop.hear(1, confirmed(), Via::Query);
     assert_eq!(
         (shop.status(), shop.state(1)),
         (Status::Completed, AttemptState::Captured)
@@ -265,13 +265,13 @@ fn an_answered_question_is_no_silence_and_methods_that_take_days_end_by_themselv
             shop.now = shop.now.max(shop.aggregate.due_at().unwrap());
             match shop.next_action() {
                 Some(NextAction::Query(_)) => {
-                    shop.receive(1, report(ProviderStatus::VerificationPending), Via::Query)
+                    shop.hear(1, report(ProviderStatus::VerificationPending), Via::Query)
                 }
                 other => panic!("{other:?}"),
             };
         }
         assert_eq!(shop.status(), Status::VerificationPending, "{said:?}");
-        shop.receive(1, confirmed(), Via::Query);
+        shop.hear(1, confirmed(), Via::Query);
         assert_eq!(shop.status(), Status::Completed);
     }
 }
@@ -282,10 +282,10 @@ fn an_approval_that_is_lost_on_every_way_is_found_within_minutes() {
     assert_eq!(shop.aggregate.due_at(), Some(turn(0)));
     assert!(turn(0) <= START.after(MINUTE + MINUTE / 10));
     shop.now = turn(0);
-    shop.receive(1, report(ProviderStatus::Pending), Via::Query);
+    shop.hear(1, report(ProviderStatus::Pending), Via::Query);
     shop.now = shop.aggregate.due_at().unwrap();
     assert_eq!(shop.now, turn(1));
-    shop.receive(1, report(ProviderStatus::Processing), Via::Query);
+    shop.hear(1, report(ProviderStatus::Processing), Via::Query);
     assert_eq!(shop.next_action(), Some(NextAction::Capture(id(1))));
 }
 
@@ -337,7 +337,7 @@ fn a_day_of_silence_since_its_life_ended_leads_to_review_and_the_questions_go_on
             "the daily questions go on"
         );
         // The provider's final status ends it.
-        shop.receive(1, confirmed(), Via::Query);
+        shop.hear(1, confirmed(), Via::Query);
         assert_eq!(shop.status(), Status::Completed);
     }
 }
@@ -387,7 +387,7 @@ fn answers_that_settle_nothing_count_as_questions_of_the_schedule() {
     while let Some(due) = shop.aggregate.due_at() {
         shop.now = due;
         assert_eq!(shop.next_action(), Some(NextAction::Query(id(1))));
-        shop.receive(1, report(ProviderStatus::Completed), Via::Query);
+        shop.hear(1, report(ProviderStatus::Completed), Via::Query);
         questions += 1;
     }
     assert_eq!(questions, 5 + 35);
@@ -404,13 +404,13 @@ fn after_an_outage_of_ours_the_questions_are_not_asked_all_at_once() {
         shop.now = shop.now.max(shop.aggregate.due_at().unwrap());
         assert_eq!(shop.next_action(), Some(NextAction::Query(id(1))));
         asked.push(shop.now);
-        shop.receive(1, report(ProviderStatus::VerificationPending), Via::Query);
+        shop.hear(1, report(ProviderStatus::VerificationPending), Via::Query);
     }
     assert!(asked[4].since(asked[0]) >= DAY * 3);
 }
 
 #[test]
-fn a_notice_next_to_a_capture_is_checked_right_after_it() {
+fn a_notice_beside_a_capture_is_looked_at_right_after_it() {
     let mut shop = Shop::started();
     shop.callback(1, ProviderStatus::Processing);
     shop.claim(1, ClaimPurpose::Capture).unwrap();
@@ -428,13 +428,13 @@ fn a_notice_next_to_a_capture_is_checked_right_after_it() {
         asked: Some(question),
     });
     assert_eq!(shop.next_action(), Some(NextAction::Query(id(1))));
-    shop.receive(1, report(ProviderStatus::Review), Via::Query);
+    shop.hear(1, report(ProviderStatus::Review), Via::Query);
     assert_eq!(shop.status(), Status::Review);
     assert_eq!(shop.next_action(), None);
 }
 
 #[test]
-fn a_notice_that_comes_while_the_money_is_taken_is_checked_too() {
+fn a_notice_that_comes_while_the_money_is_taken_is_looked_at_too() {
     let mut shop = Shop::started();
     let question = shop.asked(1);
     shop.step(Step::AskAt {
@@ -451,12 +451,12 @@ fn a_notice_that_comes_while_the_money_is_taken_is_checked_too() {
         (shop.status(), shop.next_action()),
         (Status::Completed, Some(NextAction::Query(id(1))))
     );
-    shop.receive(1, confirmed(), Via::Query);
+    shop.hear(1, confirmed(), Via::Query);
     assert_eq!(shop.aggregate.due_at(), None);
 }
 
 #[test]
-fn a_payment_unknown_to_the_provider_is_over_only_when_no_request_can_be_under_way() {
+fn a_payment_unknown_to_the_vendor_is_over_only_when_no_request_can_be_under_way() {
     let mut shop = Shop::new();
     shop.open(1).unwrap();
     shop.result(1, StartResult::Uncertain("time-out".into()));
@@ -479,7 +479,7 @@ fn a_payment_unknown_to_the_provider_is_over_only_when_no_request_can_be_under_w
 }
 
 #[test]
-fn a_provider_that_forgets_what_it_had_approved_is_not_trusted() {
+fn a_vendor_that_forgets_what_it_had_approved_is_not_believed() {
     let mut shop = Shop::started();
     shop.callback(1, ProviderStatus::Processing);
     shop.pass(HOUR);
@@ -515,7 +515,7 @@ fn a_notice_brings_the_question_forward_and_does_not_use_up_the_schedule() {
 }
 
 #[test]
-fn a_late_notice_for_a_closed_attempt_is_checked() {
+fn a_late_notice_for_a_closed_attempt_is_looked_at() {
     let mut shop = Shop::started();
     shop.close(1);
     shop.step(Step::AskAt {
@@ -523,7 +523,7 @@ fn a_late_notice_for_a_closed_attempt_is_checked() {
         at: shop.now,
     });
     assert_eq!(shop.next_action(), Some(NextAction::Query(id(1))));
-    shop.receive(1, report(ProviderStatus::Declined), Via::Query);
+    shop.hear(1, report(ProviderStatus::Declined), Via::Query);
     assert_eq!(
         shop.aggregate.due_at(),
         Some(START.after(DAY)),
@@ -550,7 +550,7 @@ fn nothing_is_due_while_a_worker_holds_the_payment() {
 }
 
 #[test]
-fn an_attempt_that_the_provider_knew_and_forgot_ends_before_a_person() {
+fn an_attempt_that_the_vendor_knew_and_forgot_ends_before_a_person() {
     let mut shop = Shop::started();
     shop.callback(1, ProviderStatus::Pending);
     shop.pass(MINUTE * 5);

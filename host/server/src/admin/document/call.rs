@@ -139,7 +139,7 @@ impl Call {
                         .required(Required::True)
                         .schema(Some(formats::of_path(before, name))),
                 );
-                responses.insert("404".into(), refused("The object does not exist."));
+                responses.insert("404".into(), refused("There is no such thing."));
             }
             before = segment;
         }
@@ -259,7 +259,7 @@ impl Call {
     }
 
     /// The same, with the fields of another type next to the list.
-    pub(super) fn list_with<T: ToSchema, B: ToSchema>(mut self, plural: &str) -> Self {
+    pub(super) fn list_beside<T: ToSchema, B: ToSchema>(mut self, plural: &str) -> Self {
         B::schemas(&mut self.schemas);
         self.page::<T>(plural, fields::<B>())
     }
@@ -273,7 +273,7 @@ impl Call {
         page.required
             .extend([plural.to_owned(), "next_cursor".to_owned()]);
         let call = self
-            .query::<formats::Limit>("limit", "Maximum number of items of a page; default 50.")
+            .query::<formats::Limit>("limit", "Most items of a page; 50 where it is absent.")
             .query::<formats::Cursor>("cursor", "`next_cursor` of the page before.");
         let content = ContentBuilder::new().schema(Some(page)).build();
         let page = ResponseBuilder::new()
@@ -299,7 +299,7 @@ impl Call {
                 ContentBuilder::new().build(),
             )
             .content("application/jsonl", ContentBuilder::new().build());
-        self.query::<formats::ExportFormat>("format", "Default: `csv`.")
+        self.query::<formats::ExportFormat>("format", "`csv` where it is absent.")
             .answer("200", file.build())
     }
 
@@ -355,7 +355,7 @@ impl Call {
         let attribution = match self.attribution {
             Attribution::None => "",
             Attribution::Recorded => {
-                " The audit log records `actor` and `reason` if they are given."
+                " The audit log keeps `actor` and `reason` where they are said."
             }
             Attribution::Required => {
                 " `actor` and `reason` are required, in the body or as headers."

@@ -32,15 +32,15 @@ pub(super) fn calls() -> Vec<Call> {
         )
         .unaudited::<NewFault>()
         .ok::<OrderedFault>("What was ordered.")
-        .missing("The simulated account does not exist."),
+        .missing("There is no such simulated account."),
         Call::post(
             "/dev/callbacks",
             "redirectCallbacks",
-            "Sets the address to which a simulated account sends its callbacks.",
+            "Says where a simulated account sends its callbacks.",
         )
         .unaudited::<CallbackTarget>()
         .ok::<CallbackTarget>("Where to, from now on.")
-        .missing("The simulated account does not exist."),
+        .missing("There is no such simulated account."),
         Call::post(
             "/dev/release",
             "releaseHeldPayments",
@@ -49,23 +49,23 @@ pub(super) fn calls() -> Vec<Call> {
         .about("The simulator finds nothing wrong with them and reports each as the provider does.")
         .unaudited::<HeldPayments>()
         .ok::<ReleasedPayments>("How many it held.")
-        .missing("The simulated account does not exist."),
+        .missing("There is no such simulated account."),
         Call::get(
             "/dev/books",
             "readBooks",
-            "Returns the state that the simulators have recorded.",
+            "Tells what the simulators believe.",
         )
-        .query::<ProviderId>("provider_id", "Only of one account.")
+        .query::<ProviderId>("provider_id", "Of one account alone.")
         .query::<BooksLimit>(
             "limit",
-            "Maximum number of entries of a page; default: all. Needs a `provider_id`.",
+            "Most entries of a page; all of them where it is absent. Needs a `provider_id`.",
         )
         .query::<Cursor>(
             "cursor",
             "`next_cursor` of the page before. Needs a `limit`.",
         )
         .ok::<Books>("Their books.")
-        .missing("The simulated account does not exist."),
+        .missing("There is no such simulated account."),
     ]
 }
 

@@ -78,13 +78,13 @@ formats! {
     Name = text("Shown to payers. No control or text-direction characters; the first and the last character show.", "Shop Seven", 100);
 
     /// [`operator::Operator::read_name`]
-    OperatorName = string("Shown in the audit log and unique among operators. No control, text-direction or invisible characters, no blanks around it.", "ann")
+    OperatorName = string("Stands in the audit log; no other operator has it. No control, text-direction or invisible characters, no blanks around it.", "ann")
         .min_length(Some(1))
         .max_length(Some(operator::Operator::MAX_NAME))
         .build();
 
     /// [`operator::Role`]
-    Role = one_of("Role of an operator: a viewer reads, an admin does everything.", "operator", ["viewer", "operator", "admin"]);
+    Role = one_of("What an operator may do: a viewer reads, an admin does everything.", "operator", ["viewer", "operator", "admin"]);
 
     /// [`kassette_domain::id::KeyId`]
     KeyId = handle("A key's handle for operators. Not the key.");
@@ -100,7 +100,7 @@ formats! {
     OperatorId = handle("An operator's handle. Not the token.");
 
     /// [`key::Scope`]
-    Scope = one_of("Permission of a key. A merchant's key can have scopes of payments, a reseller's key scopes that begin with `reseller:`, and both `account:manage`.", "payments:create", key::Scope::MERCHANT_ALL.into_iter().chain([key::Scope::ResellerRefund]).chain(key::Scope::RESELLER).map(key::Scope::as_str));
+    Scope = one_of("What a key may do. A merchant's key has scopes of payments, a reseller's those that begin with `reseller:`; `account:manage` either.", "payments:create", key::Scope::MERCHANT_ALL.into_iter().chain([key::Scope::ResellerRefund]).chain(key::Scope::RESELLER).map(key::Scope::as_str));
 
     /// [`connect::CodeState`]
     ConnectCodeState = one_of("Whether the code can be redeemed.", "live", [connect::CodeState::Live, connect::CodeState::Redeemed, connect::CodeState::Burned, connect::CodeState::Expired].map(connect::CodeState::as_str));
@@ -119,10 +119,10 @@ formats! {
         .build();
 
     /// [`kassette_domain::merchant::Merchant::rates`]
-    Rates = rates("The merchant's own exchange rates, by currency. They take precedence over the rates of a source. An invoice in a currency without a rate is refused; the US dollar needs no rate.", &Rate::schema(), |_| true);
+    Rates = rates("The merchant's own exchange rates, by currency: they go before a source's. An invoice in a currency that has neither is refused; the US dollar needs none.", &Rate::schema(), |_| true);
 
     /// The same as a merge patch.
-    RatesPatch = rates("Exchange rates by currency, as a merge patch: currencies that are not named do not change, `null` removes a rate. The time of a named rate is now.", &or_null(Rate::schema()), |currency| *currency != money::Currency::USD);
+    RatesPatch = rates("Exchange rates by currency, as a merge patch: one that is not named stays, `null` removes it. What is named counts as set now.", &or_null(Rate::schema()), |currency| *currency != money::Currency::USD);
 
     /// [`money::Minor`]
     Amount = string("A decimal with exactly two decimal places.", "49.90")
@@ -165,7 +165,7 @@ formats! {
     SourceName = one_of("The operator's file or the European Central Bank.", "file", Sources::ALL.map(Sources::as_str));
 
     /// [`super::super::rates`]
-    RateState = one_of("Whether the rate is used. `refused`: the only known rate differs too much from the previous one.", "used", ["used", "old", "refused"]);
+    RateState = one_of("Whether the rate is used. `refused`: there is none but one that jumps.", "used", ["used", "old", "refused"]);
 
     /// How long ago.
     Age = whole("Seconds.", 0, u64::MAX >> 11);
@@ -174,7 +174,7 @@ formats! {
     Decided = one_of("Whether the reseller may act for the merchant.", "authorized", ["authorized", "revoked"]);
 
     /// [`kassette_domain::payment::ReviewCause`]
-    ReviewCause = one_of("Why a payment is in review. A final report of the provider ends `vendor` and `silence`; an operator ends the others.", "risk", ["vendor", "silence", "risk", "mismatch", "late_money", "refund", "dispute", "operator", "refused"]);
+    ReviewCause = one_of("Why a payment is in review. The provider's final word ends `vendor` and `silence`, an operator the others.", "risk", ["vendor", "silence", "risk", "mismatch", "late_money", "refund", "dispute", "operator", "refused"]);
 
     /// [`kassette_domain::payment::Resolution`]
     Resolution = one_of("Which way.", "approve", ["approve", "decline"]);
@@ -186,16 +186,16 @@ formats! {
     DecisionState = one_of("Whether the decision was carried out. `lapsed`: it could not be, and the payment is still in review.", "done", ["waiting", "done", "lapsed"]);
 
     /// [`kassette_domain::provider::RefundState`]
-    RefundState = one_of("Outcome of a refund.", "succeeded", ["pending", "succeeded", "failed"]);
+    RefundState = one_of("What became of a refund.", "succeeded", ["pending", "succeeded", "failed"]);
 
     /// [`kassette_domain::payment::Purpose`]
-    Purpose = one_of("The request that the decision was for: a direct payment's creation, or a start.", "start", ["create", "start"]);
+    Purpose = one_of("What was decided: a direct payment's creation, or a start.", "start", ["create", "start"]);
 
     /// [`Works`]
-    WorkKind = one_of("Reason why a person must check it. `review`: a payment in review; `id` is the payment's id.", "surplus", Works::ALL.map(Works::as_str).into_iter().chain(["review"]));
+    WorkKind = one_of("Why a person has to look. `review`: a payment in review, whose `id` is the payment's.", "surplus", Works::ALL.map(Works::as_str).into_iter().chain(["review"]));
 
     /// [`super::super::work`]
-    WorkAction = one_of("The possible actions.", "refund", ["approve", "decline", "refund", "settle", "query", "done"]);
+    WorkAction = one_of("What can be done about it.", "refund", ["approve", "decline", "refund", "settle", "query", "done"]);
 
     /// [`kassette_domain::movement::Source`]
     MovementSource = one_of("How the gateway learned of it.", "query", ["notification", "query", "answer", "operator"]);
@@ -213,10 +213,10 @@ formats! {
     FoundKind = one_of("What was found.", "payment", ["payment", "attempt", "refund", "dispute", "event", "delivery"]);
 
     /// [`super::super::find`]
-    FoundBy = one_of("The property that matched the search.", "order_id", ["id", "id_prefix", "order_id", "client_ref", "amount", "email", "last_four", "reference"]);
+    FoundBy = one_of("By what it was found.", "order_id", ["id", "id_prefix", "order_id", "client_ref", "amount", "email", "last_four", "reference"]);
 
     /// Outcome of a refund according to an operator.
-    SettledOutcome = one_of("Outcome of the refund.", "made", ["made", "not_made"]);
+    SettledOutcome = one_of("Whether the refund was made.", "made", ["made", "not_made"]);
 
     /// A date.
     Day = string("A day of the calendar.", "2030-01-31").pattern(Some("^[0-9]{4}-[0-9]{2}-[0-9]{2}$")).build();
@@ -249,7 +249,7 @@ formats! {
         .build();
 
     /// [`crate::web::text::digest_begin`]
-    KeptDigest = string("SHA-256 of a stored version, or a beginning of it that is unique among the slot's versions.", "0f4e2d1c3b5a")
+    KeptDigest = string("SHA-256 of a version that is kept, or the beginning of it that no other version of the slot has.", "0f4e2d1c3b5a")
         .pattern(Some("^[0-9a-f]{8,64}$"))
         .build();
 
@@ -263,7 +263,7 @@ formats! {
     UploadMode = one_of("`activate`: it serves at once; `shadow`: it is put on trial. Absent: as the setting `plugins.uploads` says.", "activate", ["activate", "shadow"]);
 
     /// The kind of a candidate's trial.
-    TrialMode = one_of("`shadow`: it gets the questions of live decisions and decides nothing; `canary`: it decides a share of the payments.", "canary", ["shadow", "canary"]);
+    TrialMode = one_of("`shadow`: it is asked what live decisions asked and decides none; `canary`: it decides a share of the payments.", "canary", ["shadow", "canary"]);
 
     /// [`kassette_domain::candidate::Canary`]
     Percent = whole("Of a hundred payments.", 1, 100);
@@ -272,13 +272,13 @@ formats! {
     StepSeconds = whole("Seconds.", *kassette_domain::candidate::STEP_TIMES.start(), *kassette_domain::candidate::STEP_TIMES.end());
 
     /// [`kassette_domain::candidate::SuccessRate::evidence`]
-    Evidence = string("A whole number: the odds, to one, against a candidate that is not worse. At 200, the candidate is rolled back.", "1").build();
+    Evidence = string("A whole number: how many to one the failures speak against a candidate that is no worse; it is rolled back at 200.", "1").build();
 
     /// [`crate::admin::replay`]
     ReplayKind = one_of("What was tried.", "module", ["module", "settings", "policy"]);
 
     /// [`kassette_gateway::replay::ReplayChange`]
-    ReplayChange = one_of("The decision about the payment.", "moved", super::super::replay::CHANGES.map(kassette_gateway::replay::ReplayChange::as_str));
+    ReplayChange = one_of("What becomes of the payment.", "moved", super::super::replay::CHANGES.map(kassette_gateway::replay::ReplayChange::as_str));
 
     /// [`kassette_gateway::replay::MOST`]
     ReplayLast = whole("Decisions.", 1, kassette_gateway::replay::MOST);
@@ -298,7 +298,7 @@ formats! {
     Microseconds = string("Microseconds with a decimal place.", "4.2").build();
 
     /// [`kassette_domain::routing::Availability`]
-    HealthState = one_of("State of an account. `down`: new attempts fail, or no recent data exists.", "operational", ["operational", "degraded", "down"]);
+    HealthState = one_of("How an account fares. `down`: new attempts fail there, or nothing recent is known of it.", "operational", ["operational", "degraded", "down"]);
 
     /// What enables or disables an account.
     EnabledBy = one_of("What decides whether an account gets new attempts.", "file", ["file", "switch"]);
@@ -314,13 +314,13 @@ formats! {
     HealthReason = one_of("Why an account is not well.", "vendor", kassette_gateway::health::UnhealthyReason::ALL.map(kassette_gateway::health::UnhealthyReason::as_str));
 
     /// [`crate::admin::download::Format`]
-    ExportFormat = one_of("Format of a line.", "csv", ["csv", "jsonl"]);
+    ExportFormat = one_of("What a line is.", "csv", ["csv", "jsonl"]);
 
     /// A state in a query.
     AnyDeliveryStatus = one_of("A state of deliveries.", "failed", ["pending", "delivered", "exhausted", "cancelled", "failed"]);
 
     /// [`crate::status::State`]
-    StatusState = one_of("State of the part. `attention`: a person must check it; `failing`: payments fail, or will fail soon.", "ok", crate::status::State::ALL.map(crate::status::State::as_str));
+    StatusState = one_of("How well it is. `attention`: a person has to look at it; `failing`: payments fail, or soon will.", "ok", crate::status::State::ALL.map(crate::status::State::as_str));
 
     /// Id of an audit entry.
     AuditId = whole("Entries are counted from 1.", 1, u64::MAX);
@@ -339,13 +339,13 @@ formats! {
         .build();
 
     /// An order reference in a query.
-    AnyOrder = string("Compared exactly.", "order-1042").build();
+    AnyOrder = string("Compared as it is.", "order-1042").build();
 
     /// A provider's reference in a query.
-    Reference = string("Compared exactly.", "tr_7UhSN1zuXS").min_length(Some(1)).build();
+    Reference = string("Compared as it is.", "tr_7UhSN1zuXS").min_length(Some(1)).build();
 
     /// Name of a fault; the error for an unknown name lists all.
-    Fault = string("Name of the fault; `none` ends the previous one.", "status-500").build();
+    Fault = string("The fault's name, `none` ends the one before.", "status-500").build();
 
     /// [`crate::simulators::MAX_ADVANCE`]
     Advance = whole("Seconds.", 0, crate::simulators::MAX_ADVANCE.as_secs());

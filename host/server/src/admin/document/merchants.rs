@@ -15,7 +15,7 @@ use super::formats::*;
 pub(super) fn calls() -> Vec<Call> {
     vec![
         Call::post("/merchants", "createMerchant", "Makes a merchant.")
-            .about("Actor and reason are required if the merchant is approved for live.")
+            .about("Actor and reason are needed for one that is approved for live.")
             .role(Role::Admin)
             .body::<NewMerchant>()
             .created::<Merchant>("The merchant."),
@@ -29,10 +29,10 @@ pub(super) fn calls() -> Vec<Call> {
             .ok::<Merchant>("The merchant."),
         Call::patch("/merchants/{id}", "changeMerchant", "Changes a merchant.")
             .about(
-                "A JSON merge patch: absent fields do not change. `live_approved` needs the role `admin`; it and `policy` need actor and reason.",
+                "A JSON merge patch: what is absent stays. `live_approved` needs the role `admin`; it and `policy` need actor and reason.",
             )
             .body::<MerchantPatch>()
-            .ok::<Merchant>("The current merchant.")
+            .ok::<Merchant>("The merchant as it is now.")
             .conflict("Others keep changing it."),
         Call::get(
             "/merchants/{id}/rates",
@@ -40,7 +40,8 @@ pub(super) fn calls() -> Vec<Call> {
             "Lists the exchange rates that a merchant's payments would be converted with now.",
         )
         .about(
-            "One rate per currency: the merchant's own, or a source's minus the merchant's margin. A rate that is too old is listed, but not used.",
+            "One of each currency: the merchant's own, else a source's less the merchant's margin. One that \
+             is too old is shown and not used.",
         )
         .ok::<MerchantRates>("The rates."),
         Call::get(
@@ -49,14 +50,15 @@ pub(super) fn calls() -> Vec<Call> {
             "Says why each payment method is offered to a merchant's payers now, or is not.",
         )
         .about(
-            "The gateway evaluates a listing without the payer's country and e-mail address, and also returns the methods that a listing omits.",
+            "The gateway asks what a listing asks, without the payer's country and e-mail address, and names \
+             what a listing leaves out.",
         )
         .required_query::<MerchantId>("merchant_id", "Whose payment.")
         .required_query::<Environment>("environment", "In which environment.")
         .query::<InvoiceAmount>("amount", "How much; without it limits are not applied.")
-        .query::<Currency>("currency", "Currency of the amount; default `USD`.")
+        .query::<Currency>("currency", "Of what; `USD` where it is absent.")
         .ok::<Explanation>("Every method.")
-        .missing("The merchant does not exist."),
+        .missing("There is no such merchant."),
         Call::post(
             "/merchants/{id}/keys",
             "createMerchantKey",
@@ -87,11 +89,11 @@ pub(super) fn calls() -> Vec<Call> {
             "Makes a domain one of the merchant's verified ones.",
         )
         .about(&format!(
-            "A merchant has at most {}. Payers are only sent back to these domains.",
+            "A merchant has at most {}, and payers are sent back to them alone.",
             DomainMerchant::MAX_DOMAINS
         ))
         .body::<NewDomain>()
-        .created::<VerifiedDomain>("The domain in the form in which it is compared.")
+        .created::<VerifiedDomain>("The domain as it is compared.")
         .conflict("It is one already, or others keep changing the merchant."),
         Call::delete(
             "/merchants/{id}/domains/{domain}",

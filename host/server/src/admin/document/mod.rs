@@ -6,7 +6,6 @@ mod dev;
 mod formats;
 mod merchants;
 mod modules;
-mod operations;
 mod payments;
 mod resellers;
 mod upkeep;
@@ -21,7 +20,6 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{InfoBuilder, OpenApi, OpenApiBuilder, ServerBuilder};
 
 use self::call::Call;
-pub(crate) use self::operations::AdminCall;
 use super::AdminState;
 use crate::web::document::{self, licence, tags};
 use crate::web::error::ErrorBody;
@@ -50,13 +48,16 @@ needs. A removed operator is refused at once.";
 
 /// Descriptions of the groups of calls.
 const TAGS: [(&str, &str); 7] = [
-    ("Merchants", "Merchants, their policies, keys and domains."),
-    ("Webhooks", "Webhook endpoints, events and deliveries."),
+    (
+        "Merchants",
+        "Merchants, their policy, and what they are given.",
+    ),
+    ("Webhooks", "Where events go, and what became of them."),
     ("Resellers", "Resellers and what merchants grant them."),
-    ("Payments", "Payments, and operators' decisions about them."),
-    ("Modules", "Modules, and accounts at providers."),
+    ("Payments", "Payments and what is decided about them."),
+    ("Modules", "Modules, and the accounts that they speak to."),
     ("Upkeep", "Operators, the audit log, nodes, backups."),
-    ("Development", "Additional calls of `kassette dev`."),
+    ("Development", "What `kassette dev` has beside."),
 ];
 
 /// The document; `dev` is whether it contains the calls of `dev`.

@@ -16,42 +16,42 @@ pub(super) fn calls() -> Vec<Call> {
         Call::get("/plugins/{slot}/history", "readPluginHistory", "Lists the versions that became active and the trials that ended, the newest first.")
             .list::<Version>("history"),
         Call::post("/plugins/{slot}", "uploadPlugin", "Checks a module and lets it serve, or puts it on trial.")
-            .about("Uploads are handled one after the other. A version on trial replaces the current candidate. Uploading the active version changes nothing, and a module that fails its checks, at any of the nodes, is refused with 422.")
+            .about("Uploads take turns. A version on trial takes the place of the one that is. The version that is active already changes nothing, and a module that fails its checks, at any of the nodes, is refused with 422.")
             .query::<UploadMode>("mode", "How it begins.")
             .file_body(&format!(
                 "The component, at most {} MiB.",
                 MAX_MODULE_BYTES >> 20
             ))
-            .ok::<Plugin>("The current slot.")
-            .conflict("The plugin folder cannot be written, a node did not check the module in time, or every upload must start as a candidate. Nothing was changed."),
-        Call::post("/plugins/{slot}/canary", "tryPlugin", "Lets the candidate decide a share of the payments that are created from now on.")
-            .about("A payment stays on its side. A canary that fails, or whose payments fail more often than the others, is rolled back automatically. A change of the share keeps the figures of a running canary. The last step of a ramp that is 100 promotes the candidate.")
+            .ok::<Plugin>("The slot as it is now.")
+            .conflict("The plugin folder cannot be written, a node has not checked the module in time, or modules have to be put on trial first; nothing was changed."),
+        Call::post("/plugins/{slot}/canary", "tryPlugin", "Lets the candidate decide a share of the payments that are made from now on.")
+            .about("A payment stays on its side. A canary that fails, or whose payments fail more often than the others, is rolled back by itself. One that is under way keeps what was counted of it. The last step of a ramp that is 100 promotes the candidate.")
             .attributed()
             .body::<CanaryOrder>()
-            .ok::<Plugin>("The current slot.")
+            .ok::<Plugin>("The slot as it is now.")
             .conflict("No version, or another, is on trial."),
         Call::post("/plugins/{slot}/promote", "promotePlugin", "Lets the candidate take the active version's place.")
             .attributed()
-            .ok::<Plugin>("The current slot.")
+            .ok::<Plugin>("The slot as it is now.")
             .conflict("No version is on trial, or the plugin folder cannot be written."),
-        Call::post("/plugins/{slot}/pin", "pinPlugin", "Activates a stored version, and prevents files of the plugin folder from replacing it.")
+        Call::post("/plugins/{slot}/pin", "pinPlugin", "Lets a version serve that is kept, and keeps files of the plugin folder from taking its place.")
             .about("It is pinned until an operator uploads, promotes, or rolls back.")
             .attributed()
             .body::<PinOrder>()
-            .ok::<Plugin>("The current slot.")
+            .ok::<Plugin>("The slot as it is now.")
             .conflict("The version cannot be read, or the plugin folder cannot be written."),
-        Call::get("/plugins/{slot}/diff", "readPluginDiff", "Returns the candidate's different decisions and the outcomes of its payments.")
+        Call::get("/plugins/{slot}/diff", "readPluginDiff", "Says what the candidate decides otherwise, and how its payments fare.")
             .about("In the shadow: of live decisions that this node has compared. As a canary: of the decisions that it made on all nodes.")
             .ok::<Diff>("The differences so far.")
             .conflict("No version is on trial."),
-        Call::post("/plugins/{slot}/rollback", "rollBackPlugin", "Removes the candidate; without a candidate, activates the previous version.")
+        Call::post("/plugins/{slot}/rollback", "rollBackPlugin", "Takes the candidate away; where there is none, the version before serves again.")
             .attributed()
-            .ok::<Plugin>("The current slot.")
-            .conflict("No previous version exists, or the plugin folder cannot be written."),
-        Call::post("/plugins/{slot}/replay", "replayDecisions", "Shows which accounts past payments would have used with another version, settings or policy.")
-            .about(&format!("Repeats the last decisions of the slot. Nothing is changed, and the module in the request never becomes active. It is checked like an upload, and refused with 422. With `Accept: {LINES}` the response consists of lines: `{{\"progress\":{{\"read\",\"of\"}}}}` during the replay, and the object as the last line. Without that last line, the response is not complete."))
-            .query::<ReplayLast>("last", &format!("Number of decisions to read, the latest first; default {DEFAULT}."))
-            .query::<ReplayExamples>("examples", "Number of changed payments to return, the latest first; default 20.")
+            .ok::<Plugin>("The slot as it is now.")
+            .conflict("There is none to go back to, or the plugin folder cannot be written."),
+        Call::post("/plugins/{slot}/replay", "replayDecisions", "Says where money would have gone by another version, settings or policy.")
+            .about(&format!("The last decisions of the slot are made again; nothing is changed, and what is sent never serves. It is checked as an upload is, and refused with 422. With `Accept: {LINES}` the answer is lines: `{{\"progress\":{{\"read\",\"of\"}}}}` while it goes on, and last the object; without that last line it is not whole."))
+            .query::<ReplayLast>("last", &format!("How many decisions are read, the latest first; {DEFAULT} where it is absent."))
+            .query::<ReplayExamples>("examples", "How many of the payments that change are named, the latest first; 20 where it is absent.")
             .unaudited::<ReplayOrder>()
             .or_file_body(&format!(
                 "A component, at most {} MiB; or as JSON the settings or the policy that are tried with the active version.",
@@ -60,14 +60,14 @@ pub(super) fn calls() -> Vec<Call> {
             .ok_or_lines::<Diff>("What would have been otherwise.", LINES)
             .conflict("Another replay is under way, the slot is a provider's, or it serves nothing to compare with."),
         Call::post("/plugins/{slot}/disable", "disablePlugin", "Switches a slot off for all that is new.")
-            .about("Payments under way continue. The slot stays disabled, across restarts and with other modules, until it is enabled.")
-            .ok::<Plugin>("The current slot.")
-            .conflict("The slot's stored state cannot be written; nothing was changed."),
+            .about("What is under way goes on. It lasts over restarts and other modules, until the slot is enabled.")
+            .ok::<Plugin>("The slot as it is now.")
+            .conflict("What is kept of the slot cannot be written; nothing was changed."),
         Call::post("/plugins/{slot}/enable", "enablePlugin", "Switches a slot on again.")
-            .ok::<Plugin>("The current slot.")
-            .conflict("The slot's stored state cannot be written; nothing was changed."),
+            .ok::<Plugin>("The slot as it is now.")
+            .conflict("What is kept of the slot cannot be written; nothing was changed."),
         Call::delete("/plugins/{slot}", "removePlugin", "Takes a slot away that no release brings along.")
-            .conflict("The release contains the slot, its file is in the plugin folder, an account names it, or a payment uses it."),
+            .conflict("The slot is one that the release brings along, its file stands in the plugin folder, an account names it, or a payment is under way by it."),
         Call::get("/providers", "listProviders", "Lists the configured accounts, by id.")
             .list::<Provider>("providers"),
         Call::patch("/providers/{id}", "changeProvider", "Switches an account off, or removes the switch.")
@@ -76,7 +76,7 @@ pub(super) fn calls() -> Vec<Call> {
                  `true` and `\"file\"` remove the switch. Actor and reason are needed for an account of the live environment.",
             )
             .body::<ProviderPatch>()
-            .ok::<Provider>("The current account."),
+            .ok::<Provider>("The account as it is now."),
     ]
 }
 

@@ -16,20 +16,20 @@ use crate::api::{DisputeBody, MovementBody, PaymentBody, RefundBody};
 pub(super) fn calls() -> Vec<Call> {
     vec![
         Call::get("/payments", "listPayments", "Lists payments, the newest first.")
-            .query::<AnyMerchant>("merchant_id", "Only of one merchant.")
-            .query::<PaymentStatus>("status", "Only in one status.")
-            .query::<AnyOrder>("order_id", "Only with this order reference.")
-            .query::<Environment>("environment", "Only of test or live.")
-            .query::<ProviderId>("provider_id", "Only with an attempt at this account.")
+            .query::<AnyMerchant>("merchant_id", "Of one merchant alone.")
+            .query::<PaymentStatus>("status", "In one status alone.")
+            .query::<AnyOrder>("order_id", "With this order reference alone.")
+            .query::<Environment>("environment", "Of test or live alone.")
+            .query::<ProviderId>("provider_id", "With an attempt at this account alone.")
             .query::<AttemptId>("attempt_id", "The one with this attempt.")
-            .query::<Reference>("reference", "Only with this reference of a provider's.")
+            .query::<Reference>("reference", "With this reference of a provider's alone.")
             .query::<Instant>("since", "Created at this time or later.")
             .query::<Instant>("until", "Created before this time.")
             .list::<Payment>("payments"),
         Call::get("/payments/export", "exportPayments", "Tells what moved.")
-            .about("Returns a row for each capture, refund and dispute of the payments that were created in a period, in their current state.")
-            .query::<AnyMerchant>("merchant_id", "Only of one merchant.")
-            .query::<Environment>("environment", "Only of test or live.")
+            .about("Of the payments that were created in a period, a line for each capture, refund and dispute, as they stand now.")
+            .query::<AnyMerchant>("merchant_id", "Of one merchant alone.")
+            .query::<Environment>("environment", "Of test or live alone.")
             .query::<Instant>("since", "Created at this time or later.")
             .query::<Instant>("until", "Created before this time.")
             .query::<Switch>("all", "`true`: a line for payments without any too.")
@@ -37,7 +37,7 @@ pub(super) fn calls() -> Vec<Call> {
         Call::get("/payments/{id}", "readPayment", "Shows a payment with everything that happened to it.")
             .ok::<History>("The payment."),
         Call::post("/payments/{id}/review", "reviewPayment", "Decides a payment that is in review.")
-            .about("`vouch` needs the role `admin`. An approval is a conflict while a refund of the money is pending or a dispute about it is open, unless `despite` lists the ids of all of them; the error has them in `despite_needed`. To complete with another amount or currency than the invoice's, `accept` must name exactly the received amount.")
+            .about("`vouch` needs the role `admin`. An approval is a conflict while a refund of the money is pending or a dispute about it is open, unless `despite` lists the ids of all of them; the error has them in `despite_needed`. To complete with another amount or currency than the invoice's, `accept` names exactly what is there.")
             .attributed()
             .body::<NewReview>()
             .ok::<History>("It is decided and carried out.")
@@ -48,7 +48,7 @@ pub(super) fn calls() -> Vec<Call> {
             .ok::<History>("It is cancelled.")
             .conflict("Money may have moved, or it is over."),
         Call::post("/payments/{id}/query", "queryPayment", "Asks the provider about a payment now.")
-            .ok::<History>("The current state.")
+            .ok::<History>("What is known now.")
             .conflict("No provider knows of it, or it is being worked on."),
         Call::post("/payments/{id}/to-review", "sendToReview", "Sends a payment that hangs to review.")
             .about("From `processing` or `verification_pending`.")
@@ -63,61 +63,61 @@ pub(super) fn calls() -> Vec<Call> {
         Call::post("/payments/redact", "redactAddress", "Erases the personal data of all payments with an e-mail address.")
             .about("Without regard to case. Payments with the same address and something behind `+` are named and left. One call erases at most 1,000 payments and says whether there are more.")
             .body::<NewErasure>()
-            .ok::<Erased>("The erased data; with `preview`, the data that would be erased."),
+            .ok::<Erased>("What was erased, or with `preview` what would be."),
         Call::post("/payments/{id}/refunds", "refundPayment", "Gives money of a payment back.")
-            .about("Refunds the payment's own money while the payment is `completed` or in `review`: the part that was not returned, is not being refunded and is not disputed, unless a refund would end the dispute. The provider is called within the request; the refund stays `pending` until the provider confirms it. The same `idempotency_key` with the same data returns the same refund with 200.")
+            .about("Of the payment's own money, in `completed` and `review`, as far as it was not returned, is not being refunded and is not at risk of a dispute that a refund would not end. The provider is asked within the request; a refund stays `pending` until it has confirmed it. The same `idempotency_key` with the same data answers the same refund with 200.")
             .attributed()
             .body::<NewRefund>()
-            .ok::<OperatorsRefund>("The same request was made before: the refund in its current state.")
+            .ok::<OperatorsRefund>("The same was asked for before: the refund as it stands now.")
             .created::<OperatorsRefund>("The refund.")
-            .conflict("No money can be refunded, the provider does not refund it, or the key was used with other data."),
-        Call::get("/payments/{id}/refunds", "listPaymentRefunds", "Lists the refunds of a payment, the newest first.")
+            .conflict("There is no money, the provider does not give it back, or the key was used with other data."),
+        Call::get("/payments/{id}/refunds", "listPaymentRefunds", "Lists what was given back of a payment, the newest first.")
             .list::<OperatorsRefund>("refunds"),
-        Call::get("/find", "find", "Searches payments, attempts, refunds, disputes, events and deliveries for a text.")
-            .about("The text can be an order reference, an e-mail address (case and the part after `+` do not matter), an amount such as `80.00 EUR`, the last four digits of a card or account, a reseller's `client_ref`, a provider's reference or dispute, an id, or its first characters, at least 6. The text is not logged.")
+        Call::get("/find", "find", "Finds anything by what is known of it.")
+            .about("An order, an e-mail address without regard to case and to what stands behind `+`, an amount such as `80.00 EUR`, the last four digits of what paid, a reseller's `client_ref`, a provider's reference or dispute, an id, or its first characters, at least 6. The text stands in no log.")
             .required_query::<FoundText>("q", "The text.")
-            .query::<Environment>("environment", "Only of test or live.")
+            .query::<Environment>("environment", "Of test or live alone.")
             .query::<Instant>("since", "Of payments created at this time or later.")
             .query::<Instant>("until", "Of payments created before this time.")
             .ok::<AllFound>("The newest of each kind."),
         Call::post("/refunds/{id}/settle", "settleRefund", "Settles a refund whose outcome stayed unknown.")
-            .about("Possible from 24 hours after the order. The provider is queried again first, and its report takes precedence, then and later. For `not_made`, the payer's claim is closed at the provider first.")
+            .about("From 24 hours after its order on. The provider is queried once more first, and its report takes precedence, then and later. For `not_made` the payer's claim is closed there first.")
             .role(kassette_domain::operator::Role::Admin)
             .attributed()
             .body::<NewSettlement>()
-            .ok::<OperatorsRefund>("The refund in its current state.")
+            .ok::<OperatorsRefund>("The refund as it stands now.")
             .conflict("It ended the other way, 24 hours have not passed, or the payer can still claim it."),
         Call::get("/movements", "listMovements", "Lists movements of money, the oldest first by booking time.")
-            .about("Movements are recorded once and never change. Later responses may contain further movements that are booked at `complete_until` or later.")
-            .query::<PaymentId>("payment_id", "Only of this payment.")
-            .query::<AnyMerchant>("merchant_id", "Only of one merchant.")
-            .query::<ProviderId>("provider_id", "Only at this account.")
-            .query::<Environment>("environment", "Only of test or live.")
-            .query::<MovementKind>("kind", "Only of this kind.")
+            .about("Movements are recorded once and never change. Those that are booked at `complete_until` or later may get neighbors.")
+            .query::<PaymentId>("payment_id", "Of this payment alone.")
+            .query::<AnyMerchant>("merchant_id", "Of one merchant alone.")
+            .query::<ProviderId>("provider_id", "At this account alone.")
+            .query::<Environment>("environment", "Of test or live alone.")
+            .query::<MovementKind>("kind", "Of this kind alone.")
             .query::<Instant>("since", "Booked at this time or later.")
             .query::<Instant>("until", "Booked before this time.")
-            .list_with::<Movement, MovementListExtras>("movements"),
+            .list_beside::<Movement, BesideMovements>("movements"),
         Call::get("/finance/days", "listDays", "Sums movements by day, account, merchant and currency, the oldest day first.")
             .about("By booking day. A day that is closed never changes, in any zone. A row's `closing` is `opening` plus what came in less what went out.")
             .required_query::<Day>("from", "The first day.")
             .required_query::<Day>("to", "The last day, itself included.")
             .query::<Zone>("zone", "The zone in which days begin; UTC if it is absent.")
-            .query::<Environment>("environment", "Only of test or live.")
-            .query::<AnyMerchant>("merchant_id", "Only of one merchant.")
-            .query::<ProviderId>("provider_id", "Only at this account.")
-            .list_with::<DaySums, LedgerDayExtras>("days"),
+            .query::<Environment>("environment", "Of test or live alone.")
+            .query::<AnyMerchant>("merchant_id", "Of one merchant alone.")
+            .query::<ProviderId>("provider_id", "At this account alone.")
+            .list_beside::<DaySums, BesideDays>("days"),
         Call::get("/finance/export", "exportMovements", "Writes the movements that were booked on some days, the oldest first.")
             .required_query::<Day>("from", "The first day.")
             .required_query::<Day>("to", "The last day, itself included.")
             .query::<Zone>("zone", "The zone in which days begin; UTC if it is absent.")
-            .query::<Environment>("environment", "Only of test or live.")
-            .query::<AnyMerchant>("merchant_id", "Only of one merchant.")
-            .query::<ProviderId>("provider_id", "Only at this account.")
+            .query::<Environment>("environment", "Of test or live alone.")
+            .query::<AnyMerchant>("merchant_id", "Of one merchant alone.")
+            .query::<ProviderId>("provider_id", "At this account alone.")
             .export(),
         Call::post("/finance/confirm-clock", "confirmClock", "Confirms that the clock is right after it jumped forward.")
             .role(kassette_domain::operator::Role::Admin)
             .attributed()
-            .ok::<LedgerDayExtras>("How far the ledger is closed.")
+            .ok::<BesideDays>("How far the ledger is closed.")
             .conflict("No jump waits."),
         Call::post("/corrections", "correctLedger", "Books what no provider reports.")
             .about("The same `idempotency_key` with the same data answers the same movement with 200.")
@@ -127,21 +127,21 @@ pub(super) fn calls() -> Vec<Call> {
             .ok::<Movement>("The same was booked before.")
             .created::<Movement>("The movement.")
             .conflict("The key was used with other data."),
-        Call::get("/work", "listWork", "Lists the open work items, the newest first.")
-            .about("An item closes automatically when its subject is settled. A page may be short although it has a cursor.")
+        Call::get("/work", "listWork", "Lists money that a person has to look at, the newest first.")
+            .about("An item closes itself when what it is about is settled. A page may end before it is full, with a cursor.")
             .query::<Switch>("done", "`true`: items that are done too.")
             .query::<Switch>("reviews", "`true`: payments in review are items of the first page too.")
-            .query::<WorkKind>("kind", "Only of this kind.")
-            .query::<Environment>("environment", "Only of test or live.")
-            .list_with::<WorkItem, WorkListExtras>("work"),
+            .query::<WorkKind>("kind", "Of this kind alone.")
+            .query::<Environment>("environment", "Of test or live alone.")
+            .list_beside::<WorkItem, BesideWork>("work"),
         Call::post("/work/{id}/done", "finishWork", "Takes a line off the work list.")
             .attributed()
             .ok::<WorkItem>("The line."),
-        Call::post("/work/{id}/refund", "refundWork", "Refunds the money of a work item.")
+        Call::post("/work/{id}/refund", "refundWork", "Gives back what a line of the work list is about.")
             .about("A `surplus`, `excess` or `late` line, which is done once that has succeeded. The same `idempotency_key` with the same data answers the same refund with 200.")
             .attributed()
             .body::<NewRefund>()
-            .ok::<OperatorsRefund>("The same request was made before: the refund in its current state.")
+            .ok::<OperatorsRefund>("The same was asked for before: the refund as it stands now.")
             .created::<OperatorsRefund>("The refund.")
             .conflict("The line is done or of another kind, the provider does not give the money back, or the key was used with other data."),
     ]
@@ -149,7 +149,7 @@ pub(super) fn calls() -> Vec<Call> {
 
 /// Additional data of the work list's first page.
 #[derive(ToSchema)]
-struct WorkListExtras {
+struct BesideWork {
     /// Null while payments from before the start are being searched; absent if a cursor was sent.
     in_review: Option<InReview>,
 }
@@ -305,7 +305,7 @@ struct MovementsOperatorsFields {
 
 /// Additional data of lists of movements.
 #[derive(ToSchema)]
-struct MovementListExtras {
+struct BesideMovements {
     /// Nothing will be booked before this time.
     complete_until: Instant,
     /// Time since which the ledger is continuous; null if the store was never restored.
@@ -316,7 +316,7 @@ struct MovementListExtras {
 /// How far the ledger is closed.
 #[derive(ToSchema)]
 #[schema(as = Ledger)]
-struct LedgerDayExtras {
+struct BesideDays {
     /// Nothing will be booked before this time.
     closed_until: Instant,
     /// Time since which the ledger is continuous; null if the store was never restored.
@@ -705,14 +705,12 @@ struct WorkItem {
     /// For a review, the payment's id.
     id: WorkId,
     kind: WorkKind,
-    /// The refund or dispute that it is about, or the currency of a merchant's old rate; null if it is about an
-    /// attempt's money as a whole.
+    /// The refund or dispute that it is about; null if it is about an attempt's money as a whole.
     #[schema(required)]
     subject_id: Option<String>,
-    /// Null if the store does not know the attempt, and for items about no payment.
+    /// Null if the store does not know the attempt.
     #[schema(required)]
     payment_id: Option<PaymentId>,
-    /// Null for items about no attempt.
     #[schema(required)]
     attempt_id: Option<AttemptId>,
     #[schema(required)]
@@ -720,7 +718,6 @@ struct WorkItem {
     #[schema(required)]
     order_id: Option<String>,
     environment: Environment,
-    /// Null for items about no account.
     #[schema(required)]
     provider_id: Option<ProviderId>,
     /// Amount owed or disputed.

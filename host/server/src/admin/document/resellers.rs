@@ -42,7 +42,7 @@ pub(super) fn calls() -> Vec<Call> {
         .role(Role::Admin)
         .attributed()
         .body::<Rollout>()
-        .ok::<Reseller>("The current reseller."),
+        .ok::<Reseller>("The reseller as it is now."),
         Call::get(
             "/resellers/{id}/delegations",
             "listDelegations",

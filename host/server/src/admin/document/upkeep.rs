@@ -20,16 +20,6 @@ pub(super) fn calls() -> Vec<Call> {
             "Lists operators, the newest first.",
         )
         .list::<Operator>("operators"),
-        Call::patch(
-            "/operators/{id}",
-            "changeOperator",
-            "Changes an operator's role.",
-        )
-        .about("Open sessions of the console have the new role at once.")
-        .role(Least::Admin)
-        .attributed()
-        .body::<OperatorPatch>()
-        .ok::<Operator>("The operator."),
         Call::delete(
             "/operators/{id}",
             "removeOperator",
@@ -41,7 +31,7 @@ pub(super) fn calls() -> Vec<Call> {
             "listNodes",
             "Lists the nodes that serve the store, by name.",
         )
-        .about("The store in a data directory has one. Each node's differences from the answering node are listed.")
+        .about("The store in a data directory has one. What differs is told beside the node that answers.")
         .list::<Node>("nodes"),
         Call::get("/rates", "listRates", "Lists the exchange rates of all sources.")
             .ok::<SourceRates>("By source and currency."),
@@ -49,16 +39,11 @@ pub(super) fn calls() -> Vec<Call> {
             .about("A new rate that is more than 20 % off the one before is refused. The node that answers accepts it.")
             .attributed()
             .body::<AcceptedRate>()
-            .ok::<SourceRate>("The rate in use.")
-            .conflict("No rate is refused, or another rate than the named one."),
+            .ok::<SourceRate>("The rate as it is used now.")
+            .conflict("None is refused, or another than the named one."),
         Call::get("/status", "readStatus", "Says whether everything is well.")
             .about("The whole is as its worst part. The server writes the same into `status.json` in its data directory.")
             .ok::<StatusReport>("The parts, each with its state."),
-        Call::get("/stats", "readStats", "Reads the figures of the overview.")
-            .about("A payment counts in the point at which it was created, and an attempt in the one at which it was opened, whenever they end. The figures are for people: a node that is killed loses those of its last seconds. Sums of money are in the ledger.")
-            .query::<StatsSpan>("span", "The last hour, day or week. Absent: hour.")
-            .query::<Environment>("environment", "Absent: live.")
-            .ok::<Stats>("The figures."),
         Call::get(
             "/audit",
             "listAudit",
@@ -74,7 +59,7 @@ pub(super) fn calls() -> Vec<Call> {
         Call::get(
             "/audit/export",
             "exportAudit",
-            "Lists the audit log, the newest entry first.",
+            "Tells all lines of the audit log, the newest first.",
         )
         .query::<AuditPart>("action", "The whole action, or its noun.")
         .query::<AuditPart>("object", "The whole object, or its kind.")
@@ -94,14 +79,14 @@ pub(super) fn calls() -> Vec<Call> {
         Call::post(
             "/backup",
             "backUp",
-            "Sends a backup of the store at one moment.",
+            "Sends the store as it is at one moment.",
         )
         .role(Least::Admin)
         .file(
             "application/vnd.kassette.backup",
             "The backup. The file itself says whether it is whole.",
         )
-        .conflict("Another backup is running, or the store is a database, which has its own backups."),
+        .conflict("Another backup is being made, or the store is a database, which has backups of its own."),
     ]
 }
 
@@ -113,13 +98,6 @@ struct NewOperator {
     role: Role,
     /// A time in the future; if absent, the operator does not expire.
     expires_at: Option<Instant>,
-}
-
-/// A change of an operator.
-#[derive(ToSchema)]
-#[serde(deny_unknown_fields)]
-struct OperatorPatch {
-    role: Role,
 }
 
 /// A new operator with its token.
@@ -160,99 +138,6 @@ struct StatusPart {
     since: Option<Instant>,
     /// Explanation in sentences.
     detail: String,
-}
-
-/// A span of the overview.
-#[derive(ToSchema)]
-#[schema(rename_all = "lowercase")]
-enum StatsSpan {
-    Hour,
-    Day,
-    Week,
-}
-
-/// Figures of the overview.
-#[derive(ToSchema)]
-struct Stats {
-    span: StatsSpan,
-    from: Instant,
-    until: Instant,
-    /// Oldest first, without gaps.
-    points: Vec<StatsPoint>,
-    /// The sum of the points.
-    total: StatsPoint,
-    /// The same span a week before.
-    previous_total: PreviousTotal,
-    /// Most started first.
-    methods: Vec<MethodStats>,
-    /// Most started first.
-    accounts: Vec<AccountStats>,
-    /// Changes of modules, switches, merchants and rates, oldest first, at most the newest 12.
-    changes: Vec<StatsChange>,
-}
-
-/// Payments that were created in a part of the span.
-#[derive(ToSchema)]
-struct StatsPoint {
-    /// Where the part begins.
-    at: Instant,
-    created: i64,
-    /// Those of them that are completed.
-    paid: i64,
-    /// Those of them that ended without money.
-    failed: i64,
-    /// Time within which half of the starts were answered; null without any.
-    #[schema(required)]
-    start_p50_ms: Option<u64>,
-    #[schema(required)]
-    start_p95_ms: Option<u64>,
-    /// The largest number of deliveries that waited, of both environments.
-    waiting: u64,
-}
-
-/// Payments of the same span a week before.
-#[derive(ToSchema)]
-struct PreviousTotal {
-    created: i64,
-    paid: i64,
-    failed: i64,
-}
-
-/// Attempts of a method.
-#[derive(ToSchema)]
-struct MethodStats {
-    method_id: PaymentMethod,
-    started: i64,
-    paid: i64,
-    /// A week before.
-    previous_started: i64,
-    previous_paid: i64,
-}
-
-/// Attempts at an account.
-#[derive(ToSchema)]
-struct AccountStats {
-    provider_id: ProviderId,
-    started: i64,
-    paid: i64,
-    #[schema(required)]
-    p50_ms: Option<u64>,
-    #[schema(required)]
-    p95_ms: Option<u64>,
-}
-
-/// A change.
-#[derive(ToSchema)]
-struct StatsChange {
-    at: Instant,
-    /// Action of the audit log.
-    #[schema(example = "plugin.promote")]
-    what: String,
-    object: String,
-    operator: String,
-    #[schema(required)]
-    reason: Option<String>,
-    audit_id: u64,
 }
 
 /// A node in the store's list.

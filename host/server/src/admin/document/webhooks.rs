@@ -4,7 +4,7 @@ use utoipa::ToSchema;
 
 use super::call::Call;
 use super::formats::*;
-use crate::api::formats::{Circuit, Destination, EndpointCreator, EndpointDisabledBy};
+use crate::api::formats::{Circuit, Destination, EndpointCreator};
 use crate::api::webhooks::schemas::*;
 
 pub(super) fn calls() -> Vec<Call> {
@@ -29,7 +29,8 @@ pub(super) fn calls() -> Vec<Call> {
             "Makes a reseller's webhook endpoint.",
         )
         .about(
-            "It gets the events of all payments of the reseller, earlier ones too, if the merchant authorizes the reseller at that moment; events of live payments only while the reseller is rolled out.",
+            "It gets the events of the payments that the reseller makes from now on or made before, for merchants that \
+             authorize it at that moment; those of live payments while the reseller is rolled out.",
         )
         .body::<NewEndpoint>()
         .created::<IssuedEndpoint>("Its id and secret; the secret is shown this once.")
@@ -45,9 +46,9 @@ pub(super) fn calls() -> Vec<Call> {
             "listAllEndpoints",
             "Lists the webhook endpoints of all merchants, or of one.",
         )
-        .about("A page may be short or empty although it has a `next_cursor`. The state of failing endpoints, also of resellers, is the state that the answering node has measured.")
+        .about("A page may be short, or even empty, and have a `next_cursor` all the same. Failing ones are as the node that answers has seen them, those of resellers included.")
         .query::<AnyMerchant>("merchant_id", "Of this merchant.")
-        .query::<Switch>("failing", "Only endpoints that keep failing.")
+        .query::<Switch>("failing", "Only those that keep failing.")
         .list::<EndpointTroubles>("webhook_endpoints"),
         Call::get(
             "/webhook-endpoints/{id}",
@@ -60,9 +61,9 @@ pub(super) fn calls() -> Vec<Call> {
             "changeEndpoint",
             "Changes a webhook endpoint.",
         )
-        .about("A JSON merge patch: absent fields do not change.")
+        .about("A JSON merge patch: what is absent stays.")
         .body::<EndpointPatch>()
-        .ok::<Endpoint>("The current endpoint.")
+        .ok::<Endpoint>("The endpoint as it is now.")
         .conflict("Others keep changing it, or another endpoint has the URL."),
         Call::delete(
             "/webhook-endpoints/{id}",
@@ -75,8 +76,8 @@ pub(super) fn calls() -> Vec<Call> {
             "testEndpoint",
             "Sends an event of the type `webhook.test`.",
         )
-        .created::<Queued>("Destination of its events.")
-        .conflict("The endpoint was changed in the meantime."),
+        .created::<Queued>("Where its attempts are told.")
+        .conflict("The endpoint was changed meanwhile."),
         Call::post(
             "/webhook-endpoints/{id}/rotate",
             "rotateEndpoint",
@@ -86,7 +87,7 @@ pub(super) fn calls() -> Vec<Call> {
         .attributed()
         .body::<EndpointRotation>()
         .ok::<RotatedEndpoint>("The new secret, shown this once.")
-        .conflict("The endpoint was changed in the meantime."),
+        .conflict("The endpoint was changed meanwhile."),
         Call::post(
             "/webhook-endpoints/{id}/recover",
             "recoverEndpoint",
@@ -94,35 +95,37 @@ pub(super) fn calls() -> Vec<Call> {
         )
         .body::<Recovery>()
         .ok::<Recovered>("How many deliveries were queued.")
-        .conflict("The endpoint was changed in the meantime."),
+        .conflict("The endpoint was changed meanwhile."),
         Call::post(
             "/webhook-endpoints/{id}/deliver",
             "deliverNow",
-            "Makes the pending deliveries of an endpoint due at once.",
+            "Makes due at once what waits for an endpoint.",
         )
         .about("As after an outage of the receiver. Each delivery uses one of its attempts.")
         .ok::<Recovered>("How many deliveries are due.")
-        .conflict("The endpoint is disabled, or was changed in the meantime."),
+        .conflict("The endpoint is disabled, or was changed meanwhile."),
         Call::post(
             "/webhook-endpoints/deliver",
             "deliverWaiting",
-            "Makes the pending deliveries of a merchant, a reseller or all endpoints due at once.",
+            "Makes due at once what waits for the endpoints of a merchant or a reseller, or for all.",
         )
         .about(
-            "For use after an outage. Each delivery uses one of its attempts. One call handles about ten thousand deliveries and returns the start of the next call: repeat it with `cursor` until `next_cursor` is null. If you start again, the call handles the remaining ones. Disabled endpoints are skipped; each of the others has a line of the \
+            "As after an outage. Each delivery uses one of its attempts. One call does some ten thousand and \
+             says where the next begins: repeat it with `cursor` until `next_cursor` is null. One that is \
+             begun anew does the rest. Disabled endpoints are passed over; each of the others has a line of the \
              audit log.",
         )
         .body::<WhoseWaiting>()
         .ok::<MadeDue>("How many are due, and where the next call begins.")
-        .missing("The merchant or reseller does not exist."),
+        .missing("There is no such merchant or reseller."),
         Call::get(
             "/deliveries",
             "listDeliveries",
             "Lists deliveries, the newest first.",
         )
-        .query::<EndpointId>("endpoint_id", "Only of one endpoint.")
+        .query::<EndpointId>("endpoint_id", "Of one endpoint alone.")
         .about("With a status a page may be short, or even empty, and have a `next_cursor` all the same.")
-        .query::<AnyDeliveryStatus>("status", "Only in this state; `failed`: given up, or waiting after a failed attempt.")
+        .query::<AnyDeliveryStatus>("status", "In one state alone; `failed`: given up, or waiting after an attempt that failed.")
         .query::<PaymentId>("payment_id", "Of this payment.")
         .query::<EventId>("event_id", "Of this event.")
         .query::<AnyMerchant>("merchant_id", "To endpoints of this merchant.")
@@ -187,8 +190,6 @@ struct EndpointTroubles {
     environment: Environment,
     event_types: Vec<EventType>,
     enabled: bool,
-    #[schema(required)]
-    disabled_by: Option<EndpointDisabledBy>,
     created_at: Instant,
     created_by: EndpointCreator,
     circuit: Circuit,

@@ -231,7 +231,7 @@ async fn another_host_name_is_misdirected_before_any_credential_counts() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_reported_in_the_shape_of_every_error() {
+async fn what_is_not_there_is_told_in_the_shape_of_every_error() {
     let world = World::new().await;
     world.get("/nothing").await.refused(404);
     world.get("/merchants/1/nothing").await.refused(404);

@@ -66,14 +66,14 @@ async fn every_route_has_an_operation_and_every_operation_a_route() {
                 StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_FOUND => false,
                 other => panic!("{method} {path}: {other}"),
             };
-            let is_documented = operations.contains(&(method.to_string(), path.clone()));
-            assert_eq!(is_route, is_documented, "{method} {path}: router, document");
+            let is_told = operations.contains(&(method.to_string(), path.clone()));
+            assert_eq!(is_route, is_told, "{method} {path}: router, document");
         }
     }
 }
 
 #[tokio::test]
-async fn an_operation_reports_the_role_that_its_route_needs() {
+async fn an_operation_tells_the_role_that_its_route_needs() {
     let world = World::new().await;
     let document = document();
     for (method, path) in operations(&document) {
@@ -189,7 +189,7 @@ async fn the_document_is_served_to_all_that_know_our_name() {
 }
 
 #[test]
-fn what_dev_alone_has_is_reported_by_dev_alone() {
+fn what_dev_alone_has_is_told_by_dev_alone() {
     let paths = |dev: bool| {
         let document = serde_json::to_value(openapi(dev)).unwrap();
         let paths = document["paths"].as_object().unwrap();

@@ -41,7 +41,7 @@ async fn pay(world: &World, payment: &str, number: u8, particulars: Particulars)
         decision: None,
     };
     step(world, payment, Step::Open(Box::new(choice))).await;
-    let reference = format!("provider,{number}");
+    let reference = format!("vendor,{number}");
     let open = Step::Started {
         held: None,
         attempt,
@@ -140,7 +140,7 @@ async fn every_capture_refund_and_dispute_has_a_line_with_what_moved() {
          short_currency"
     );
     let rest = format!(
-        "{id},{merchant},\"an \"\"odd\"\" order\",test,{attempt},first-test,ideal,\"provider,1\","
+        "{id},{merchant},\"an \"\"odd\"\" order\",test,{attempt},first-test,ideal,\"vendor,1\","
     );
     assert_eq!(
         lines[1],

@@ -101,8 +101,7 @@ impl World {
             Arc::clone(&clock) as Arc<dyn Clock>,
             settings,
         );
-        let state = AdminState::new(gateway.clone(), vec![name], None);
-        let router = router(state, Router::new());
+        let router = router(AdminState::new(gateway.clone(), vec![name], None));
         let viewer = operator(&gateway, Role::Viewer).await;
         let operator_token = operator(&gateway, Role::Operator).await;
         let admin = operator(&gateway, Role::Admin).await;
@@ -303,7 +302,6 @@ fn configured() -> Config {
         main: MainFile::default(),
         folder: "config".into(),
         methods: BTreeMap::new(),
-        marks: BTreeMap::new(),
         accounts: accounts
             .into_iter()
             .map(|account| (account.id.clone(), account))

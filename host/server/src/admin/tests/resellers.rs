@@ -63,7 +63,7 @@ async fn a_reseller_is_made_listed_and_has_keys_of_its_own() {
 }
 
 #[tokio::test]
-async fn the_live_rollout_is_an_admins_and_records_who_and_why() {
+async fn the_live_rollout_is_an_admins_and_tells_who_and_why() {
     let world = World::new().await;
     let id = reseller(&world).await;
     let path = format!("/resellers/{id}/live-rollout");

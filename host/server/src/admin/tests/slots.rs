@@ -56,11 +56,7 @@ async fn a_slot_is_taken_away_once_its_file_is_gone_and_the_releases_own_never_a
     let file = world._folder.path().join("method.blik.wasm");
     std::fs::write(&file, "no module").unwrap();
     let refused = world.delete(path).await;
-    assert!(
-        refused
-            .refused(409)
-            .contains("method.blik.wasm is in the plugin folder")
-    );
+    assert!(refused.refused(409).contains("method.blik.wasm stands"));
     assert_eq!(world.last_line().await["action"], "operator.create");
     std::fs::remove_file(&file).unwrap();
     let viewer = world.call(&world.viewer, Method::DELETE, path, None).await;

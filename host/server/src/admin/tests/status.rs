@@ -17,7 +17,7 @@ async fn the_whole_is_as_its_worst_part_and_each_says_why() {
     let facts = Arc::new(Facts::default());
     let reporter = Reporter::new(world.gateway.clone(), Arc::clone(&facts), "1.2.3".into());
     let state = AdminState::new(world.gateway.clone(), vec![NAME.to_owned()], None);
-    world.router = router(state.reporting(Arc::new(reporter)), Router::new());
+    world.router = router(state.reporting(Arc::new(reporter)));
     let status = async || world.get("/status").await.is(200).clone();
     // No module serves, so the accounts, of the test environment, cannot be used.
     let report = status().await;

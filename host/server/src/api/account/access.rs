@@ -110,7 +110,7 @@ impl<P: Permission> FromRequest<ApiState> for Manager<P> {
         };
         if manager.arrived.parts.method != Method::GET {
             let (limit, changes) = (changes(limit), &state.limits().changes);
-            state.consume_share(limit, |here| {
+            state.take(limit, |here| {
                 changes.take_many(&manager.owner, CHANGE, here, state.now())
             })?;
         }

@@ -21,14 +21,14 @@ use crate::web::path::At;
 #[utoipa::path(
     get, path = "/api/v1/account/deliveries", tag = "Account", operation_id = "listOwnDeliveries",
     params(
-        ("endpoint_id" = inline(Option<formats::EndpointId>), Query, description = "Only to one endpoint."),
-        ("status" = inline(Option<formats::DeliveryStatus>), Query, description = "Only in one state."),
-        ("limit" = inline(Option<formats::Limit>), Query, description = "Maximum number; default 50."),
+        ("endpoint_id" = inline(Option<formats::EndpointId>), Query, description = "To one endpoint alone."),
+        ("status" = inline(Option<formats::DeliveryStatus>), Query, description = "In one state alone."),
+        ("limit" = inline(Option<formats::Limit>), Query, description = "How many at most; 50 where it is absent."),
         ("cursor" = inline(Option<formats::Cursor>), Query, description = "`next_cursor` of the page before."),
     ),
     responses(
         (status = 200, description = "A page of them.", body = Deliveries),
-        (status = 404, description = "The key's owner does not have this endpoint in the key's environment.", body = ErrorBody),
+        (status = 404, description = "There is no such endpoint of the key's owner and environment.", body = ErrorBody),
         Authenticated,
     ),
     security(("merchant_key" = []))

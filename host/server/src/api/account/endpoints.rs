@@ -25,7 +25,7 @@ use crate::web::path::At;
 #[utoipa::path(
     get, path = "/api/v1/account/webhook-endpoints", tag = "Account", operation_id = "listOwnEndpoints",
     params(
-        ("limit" = inline(Option<formats::Limit>), Query, description = "Maximum number; default 50."),
+        ("limit" = inline(Option<formats::Limit>), Query, description = "How many at most; 50 where it is absent."),
         ("cursor" = inline(Option<formats::Cursor>), Query, description = "`next_cursor` of the page before."),
     ),
     responses(
@@ -38,8 +38,9 @@ pub(super) async fn list(
     State(state): State<ApiState>,
     request: Manager,
 ) -> Result<Json<Value>, ApiError> {
+    let (owner, environment) = (request.owner, request.environment);
     let query = request.arrived.parts.uri.query();
-    endpoints::list(state.gateway(), request.reach(), request.owner, query).await
+    endpoints::list(state.gateway(), owner, Some(environment), query).await
 }
 
 /// Creates a webhook endpoint in the key's environment.
@@ -86,9 +87,8 @@ pub(super) async fn show(
     request: Manager,
 ) -> Result<Json<Value>, ApiError> {
     request.arrived.no_query()?;
-    let (gateway, reach) = (state.gateway(), request.reach());
-    let endpoint = find(gateway, reach, &id).await?;
-    Ok(Json(endpoints::shown(gateway, reach, &endpoint).await?))
+    let endpoint = find(state.gateway(), request.reach(), &id).await?;
+    Ok(Json(endpoints::shown(state.gateway(), &endpoint).await?))
 }
 
 /// Changes a webhook endpoint.
@@ -99,7 +99,7 @@ pub(super) async fn show(
     params(("id" = inline(formats::EndpointId), Path, description = "The endpoint's id.")),
     request_body(content = EndpointPatch, content_type = "application/json"),
     responses(
-        (status = 200, description = "The current endpoint.", body = Endpoint),
+        (status = 200, description = "The endpoint as it is now.", body = Endpoint),
         (status = 404, description = "No such endpoint of the key's owner and environment.", body = ErrorBody),
         (status = 409, description = "Others keep changing it, or another endpoint has the URL.", body = ErrorBody),
         Authenticated, WithBody,
@@ -148,7 +148,7 @@ pub(super) async fn remove(
     post, path = "/api/v1/account/webhook-endpoints/{id}/test", tag = "Account", operation_id = "testOwnEndpoint",
     params(("id" = inline(formats::EndpointId), Path, description = "The endpoint's id.")),
     responses(
-        (status = 201, description = "Destination of its events.", body = Queued),
+        (status = 201, description = "Where its attempts are told.", body = Queued),
         (status = 404, description = "No such endpoint of the key's owner and environment.", body = ErrorBody),
         Authenticated, WithBody,
     ),

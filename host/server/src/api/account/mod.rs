@@ -46,11 +46,11 @@ fn for_resellers(
         .into_iter()
         .map(|(path, item)| (path.replace("/v1/account/", "/v1/reseller/"), item))
         .collect();
-    operations(&mut paths).for_each(describe_for_resellers);
+    operations(&mut paths).for_each(tell_resellers);
     (schemas, paths, methods.layer(Extension(ForResellers)))
 }
 
-fn describe_for_resellers(operation: &mut Operation) {
+fn tell_resellers(operation: &mut Operation) {
     operation.tags = Some(vec!["Resellers".into()]);
     let id = operation.operation_id.take();
     operation.operation_id = id.map(|id| id.replace("Own", "ResellerOwn"));

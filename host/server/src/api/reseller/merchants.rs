@@ -107,7 +107,7 @@ impl utoipa::IntoParams for MerchantsQuery {
                 "limit",
                 Required::False,
                 formats::MerchantsLimit::schema(),
-                "Maximum number of merchants of a page; default 1,000.",
+                "Most merchants of a page; 1,000 where it is absent.",
             ),
             query::cursor_parameter(),
         ]
@@ -140,12 +140,12 @@ pub(super) async fn list(
     };
     let page = state.gateway().reseller_merchants(&caller, paging).await?;
     let merchants: Vec<_> = page.items.into_iter().map(MerchantBody::new).collect();
-    let capacity = 192 * merchants.len() + 64;
+    let room = 192 * merchants.len() + 64;
     let body = MerchantsBody {
         merchants,
         next_cursor: page.next,
     };
-    answer::json(&body, capacity)
+    answer::json(&body, room)
 }
 
 #[cfg(test)]

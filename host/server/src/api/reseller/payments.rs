@@ -175,7 +175,7 @@ impl<'a> DelegatedBody<'a> {
     request_body(content = CreateBody, content_type = "application/json"),
     responses(
         (status = 200, description = "The payment.", body = PaymentBody,
-            headers(("Idempotent-Replayed" = bool, description = "`true` if the same request was made before."))),
+            headers(("Idempotent-Replayed" = bool, description = "`true` where the same was asked for before."))),
         (status = 409, description = "The `client_ref` was used with other data, or the nonce was used before.",
             body = ErrorBody),
         Authenticated, WithBody,

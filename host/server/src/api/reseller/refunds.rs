@@ -25,9 +25,9 @@ use crate::web::error::{ApiError, ErrorBody};
     params(("payment_id" = inline(formats::PaymentId), Path, description = "The payment's id.")),
     request_body(content = RefundCreate, content_type = "application/json"),
     responses(
-        (status = 201, description = "The refund is recorded, and was sent to the provider if the provider could be reached.",
+        (status = 201, description = "The refund is on record, and was handed to the provider where it could be reached.",
             body = RefundBody),
-        (status = 200, description = "The same request was made before: the refund in its current state.",
+        (status = 200, description = "The same request was made before: the refund as it stands now.",
             body = RefundBody, headers(("Idempotent-Replayed" = bool, description = "Always `true`."))),
         (status = 404, description = "No such payment of this reseller in this environment.",
             body = ErrorBody),

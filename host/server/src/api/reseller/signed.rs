@@ -88,7 +88,7 @@ impl<P: Permission> FromRequest<ApiState> for SignedReseller<P> {
         let limit = gateway.settings().rate_limit;
         let keys = &state.limits().keys;
         let cost = P::cost(arrived.parts.uri.query());
-        state.consume_share(limit, |here| {
+        state.take(limit, |here| {
             keys.take_many(&caller.key.id, cost, here, state.now())
         })?;
         if !caller.key.allows(P::SCOPE) {
@@ -106,7 +106,7 @@ impl<P: Permission> FromRequest<ApiState> for SignedReseller<P> {
             }
             if !signed.is_by(presented, &arrived) {
                 return Err(ApiError::BadSignature(
-                    "X-Service-Signature does not match this request: sign method, path with query, timestamp, nonce and the SHA-256 of the body exactly as they are sent",
+                    "X-Service-Signature is not that of this request: sign method, path with query, timestamp, nonce and the SHA-256 of the body exactly as they are sent",
                 ));
             }
             let (nonce, stamp) = (signed.nonce, signed.stamp);
@@ -259,7 +259,7 @@ mod tests {
             repeated.push(right[at]);
             for headers in [missing, repeated] {
                 assert!(
-                    read(&headers).is_some_and(|message| message.contains(name)),
+                    read(&headers).is_some_and(|told| told.contains(name)),
                     "{name}"
                 );
             }
@@ -272,9 +272,9 @@ mod tests {
         ] {
             let mut headers = right;
             headers[at].1 = wrong;
-            let message = read(&headers);
+            let told = read(&headers);
             assert!(
-                message.is_some_and(|message| message.contains(headers[at].0)),
+                told.is_some_and(|told| told.contains(headers[at].0)),
                 "{wrong}"
             );
         }

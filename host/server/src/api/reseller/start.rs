@@ -21,7 +21,7 @@ use crate::web::error::{ApiError, ErrorBody};
         (status = 200, description = "The payment was started.", body = StartedBody),
         (status = 404, description = "No such payment of this reseller in this environment.",
             body = ErrorBody),
-        (status = 409, description = "A hosted payment, a payment that can no longer be started, another method, a start whose outcome is not known yet, or a nonce that was used before.",
+        (status = 409, description = "A hosted payment, one that cannot be started any more, another method, a start whose outcome is not known yet, or a nonce that was used before.",
             body = ErrorBody,
             headers(("Retry-After" = Option<u64>, description = "Seconds, where calling again may help."))),
         Authenticated, WithBody,

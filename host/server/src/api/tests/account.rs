@@ -98,12 +98,6 @@ async fn an_endpoint_is_managed_from_its_making_to_its_end() {
         .expect(200)
         .json();
     assert!(changed["event_types"].as_array().unwrap().len() > 9);
-    assert_eq!(changed["disabled_by"], Value::Null);
-    for (enabled, by) in [(false, shown["created_by"].clone()), (true, Value::Null)] {
-        let patch = json!({ "enabled": enabled });
-        let changed = call(&world, &key, "PATCH", &path, Some(patch)).await;
-        assert_eq!(changed.expect(200).json()["disabled_by"], by);
-    }
 
     let overlap = json!({ "overlap_hours": 24 });
     let rotated = world.post(&key, &format!("{path}/rotate"), &overlap).await;

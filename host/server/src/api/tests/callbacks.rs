@@ -70,7 +70,7 @@ async fn what_an_address_has_proved_does_not_carry_all_that_it_forges() {
 }
 
 #[tokio::test]
-async fn bodies_that_strangers_do_not_end_leave_capacity_for_who_has_proved_one() {
+async fn bodies_that_strangers_do_not_end_leave_room_for_who_has_proved_one() {
     let world = World::reading_callbacks().await;
     assert_eq!(from(&world, 1, "genuine").await, 200);
     let unended = |last: u8| {

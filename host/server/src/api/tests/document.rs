@@ -39,7 +39,7 @@ fn every_reference_leads_somewhere() {
 }
 
 #[test]
-fn every_endpoint_reports_its_statuses_in_the_error_shape() {
+fn every_endpoint_tells_its_statuses_in_the_error_shape() {
     let document = document();
     assert!(document["openapi"].as_str().unwrap().starts_with("3.1"));
     assert_eq!(document["info"]["version"], "1.0");
@@ -265,7 +265,7 @@ fn every_operation_has_an_id_of_its_own() {
 }
 
 #[test]
-fn endpoints_without_a_key_report_their_statuses_in_the_error_shape() {
+fn endpoints_without_a_key_tell_their_statuses_in_the_error_shape() {
     let document = document();
     for (method, path, statuses) in [
         (
@@ -293,7 +293,7 @@ fn endpoints_without_a_key_report_their_statuses_in_the_error_shape() {
 }
 
 #[test]
-fn bodies_are_closed_and_their_rules_are_reported() {
+fn bodies_are_closed_and_their_rules_are_told() {
     let document = document();
     let schemas = &document["components"]["schemas"];
     for name in [
@@ -358,7 +358,7 @@ fn bodies_are_closed_and_their_rules_are_reported() {
 }
 
 #[test]
-fn words_that_may_grow_are_plain_strings_next_to_which_those_of_now_stand() {
+fn words_that_may_grow_are_plain_strings_beside_which_those_of_now_stand() {
     let document = document();
     let schemas = document["components"]["schemas"].as_object().unwrap();
     let with = |keyword: &str| -> Vec<&str> {
@@ -418,7 +418,7 @@ fn defaults_are_told() {
 }
 
 #[test]
-fn the_event_is_reported_with_its_headers_and_its_types() {
+fn the_event_is_told_with_its_headers_and_its_types() {
     let document = document();
     let event = &document["webhooks"]["payment-event"]["post"];
     let headers = event["parameters"].as_array().unwrap().iter();

@@ -33,7 +33,7 @@ async fn nothing_published_is_404_in_the_error_shape() {
 }
 
 #[tokio::test]
-async fn a_release_is_reported_in_exactly_the_decided_shape_and_may_be_cached() {
+async fn a_release_is_told_in_exactly_the_decided_shape_and_may_be_cached() {
     let world = World::new().await;
     world
         .configure(|settings| settings.release = Some(release("1.4.2")))

@@ -35,7 +35,7 @@ pub(crate) async fn list(
         Reach::Own(..) => DeliveryFilter::default(),
     };
     filter.endpoint = endpoint;
-    match query.take_parameter("status") {
+    match query.take("status") {
         Some(word) if word == FAILED && matches!(reach, Reach::All) => filter.failed = true,
         Some(word) => {
             let status = DeliveryStatus::parse(&word).ok_or_else(|| {

@@ -95,14 +95,10 @@ pub(crate) async fn create(
 /// A page of an owner's endpoints, in one environment or in both.
 pub(crate) async fn list(
     gateway: &Gateway,
-    reach: Reach,
     owner: KeyOwner,
+    environment: Option<Environment>,
     query: Option<&str>,
 ) -> Result<Json<serde_json::Value>, ApiError> {
-    let environment = match reach {
-        Reach::All => None,
-        Reach::Own(_, environment) => Some(environment),
-    };
     let paging = Query::parse(query)?.paging()?;
     let listed = gateway.endpoints(owner, environment, paging).await;
     let listed = match listed.map_err(ApiError::from)? {
@@ -110,7 +106,7 @@ pub(crate) async fn list(
         Listed::Page(Page { items, next }) => {
             let mut views = Vec::with_capacity(items.len());
             for endpoint in &items {
-                views.push(shown(gateway, reach, endpoint).await?);
+                views.push(shown(gateway, endpoint).await?);
             }
             Listed::Page(Page { items: views, next })
         }
@@ -153,7 +149,7 @@ pub(crate) async fn change(
             ..line.clone()
         };
         match gateway.change_endpoint(before, after, audited).await {
-            Ok(endpoint) => return Ok(Json(shown(gateway, reach, &endpoint).await?)),
+            Ok(endpoint) => return Ok(Json(shown(gateway, &endpoint).await?)),
             Err(EndpointError::Stale) => before = gateway.endpoint(id).await?,
             Err(error) => return Err(error.into()),
         }
@@ -254,9 +250,9 @@ fn event_types(value: Value) -> Result<EventFilter, Wrong> {
             return Err(not_a_list());
         };
         let event = EventType::parse(&name)
-            .ok_or_else(|| Wrong::new(format!("{} is not an event type", echo(&name))))?;
+            .ok_or_else(|| Wrong::new(format!("{} is no event type", echo(&name))))?;
         if types.contains(&event) {
-            return Err(Wrong::new(format!("{name} is listed two times")));
+            return Err(Wrong::new(format!("{name} is named twice")));
         }
         types.push(event);
     }
@@ -269,10 +265,8 @@ fn event_types(value: Value) -> Result<EventFilter, Wrong> {
 }
 
 /// An endpoint for its readers, with the current state of its circuit, and the end of a rotation in progress.
-/// Only operators see the name of an operator who disabled it.
 pub(crate) async fn shown(
     gateway: &Gateway,
-    reach: Reach,
     endpoint: &Endpoint,
 ) -> Result<serde_json::Value, ApiError> {
     let secrets = gateway.store().endpoint_secrets(endpoint.id).await;
@@ -280,12 +274,6 @@ pub(crate) async fn shown(
     let now = gateway.clock().now();
     let changes_at = secrets.and_then(|(_, secrets)| secrets.changes_at(now));
     let mut shown = view(endpoint);
-    let disabled_by = endpoint.disabled_by.as_ref();
-    let disabled_by = disabled_by.map(|by| match reach {
-        Reach::All => by.to_string(),
-        Reach::Own(..) => by.without_name().to_owned(),
-    });
-    shown["disabled_by"] = disabled_by.into();
     shown["circuit"] = gateway.circuit(endpoint.id).as_str().into();
     shown["secret_changes_at"] = changes_at.map(Time::rfc3339).into();
     Ok(shown)

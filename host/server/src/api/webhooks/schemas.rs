@@ -4,9 +4,8 @@
 use utoipa::ToSchema;
 
 use crate::api::formats::{
-    Circuit, Cursor, DeliveryId, DeliveryStatus, Destination, EndpointCreator, EndpointDisabledBy,
-    EndpointId, Environment, EventId, EventType, Instant, MerchantId, Overlap, PaymentId,
-    ResellerId,
+    Circuit, Cursor, DeliveryId, DeliveryStatus, Destination, EndpointCreator, EndpointId,
+    Environment, EventId, EventType, Instant, MerchantId, Overlap, PaymentId, ResellerId,
 };
 
 /// A new endpoint.
@@ -70,8 +69,6 @@ pub(crate) struct Endpoint {
     /// All except `payment.attempt_failed` if none was specified.
     event_types: Vec<EventType>,
     enabled: bool,
-    #[schema(required)]
-    disabled_by: Option<EndpointDisabledBy>,
     created_at: Instant,
     created_by: EndpointCreator,
     circuit: Circuit,

@@ -34,7 +34,7 @@ pub(super) type Columns = &'static [(&'static str, &'static str)];
 
 /// A second list in a response: `items` with their total `count`, of which the response may contain only some.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::cli) struct SecondList {
+pub(in crate::cli) struct Beside {
     /// Field with both; null while unknown.
     pub(super) field: &'static str,
     /// Name of its list.
@@ -54,7 +54,7 @@ pub(in crate::cli) enum Shape {
     /// The same, with a list inside each item as rows below it.
     ListOfLists(&'static str, &'static str, Columns),
     /// A list with a second one.
-    TwoLists(&'static str, Columns, SecondList),
+    ListBeside(&'static str, Columns, Beside),
     /// An object.
     Object,
     /// An object with a secret that is shown only once.

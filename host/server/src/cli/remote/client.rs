@@ -251,7 +251,7 @@ fn distrust(base: &Url, error: &std::io::Error) -> Option<String> {
         "it is an authority's own, as `openssl req -x509` makes it: make one for the server, with \
          -addext basicConstraints=critical,CA:FALSE -addext subjectAltName=DNS:ITS-NAME"
     } else {
-        "renew it, or call the server by a name in its subjectAltName"
+        "renew it, or call the server by a name that stands in its subjectAltName"
     };
     Some(format!(
         "the certificate of {base} is not accepted ({why}): {advice}"
@@ -289,6 +289,6 @@ fn refusal(status: StatusCode, body: &[u8]) -> String {
         .as_ref()
         .and_then(|body| body.get("error"))
         .and_then(Value::as_str);
-    let why = said.unwrap_or("the response contains no further details");
+    let why = said.unwrap_or("the answer says no more");
     format!("{} ({})", crate::cli::output::plain(why), status.as_u16())
 }

@@ -7,7 +7,7 @@ mod first_operator;
 mod show;
 
 use std::io::IsTerminal as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::error::ErrorKind;
@@ -28,13 +28,14 @@ pub(super) use command::{
     ResellerAction, WorkAction,
 };
 
-use super::credential::credential;
 use super::output::{plain, print, write};
 use super::progress::ProgressOutput;
 
 /// Environment variable with the token; never a command-line argument, which every user of the machine can
 /// read.
 const TOKEN: &str = "KASSETTE_OPERATOR_TOKEN";
+/// Maximum size of a token file, in bytes.
+const TOKEN_BYTES: u64 = 4096;
 
 /// Location of the server, and output format.
 #[derive(Args, Clone, Debug)]
@@ -67,7 +68,7 @@ pub(super) struct Connection {
 impl Connection {
     /// The operator token, if there is one.
     pub(super) fn token(&self) -> Result<Option<Secret>, String> {
-        credential(TOKEN, self.token_file.as_deref())
+        token(self.token_file.as_deref())
     }
 
     fn remote(&self) -> Result<(Remote, Secret), String> {
@@ -80,7 +81,7 @@ impl Connection {
     pub(super) fn refuse_attribution(&self) {
         if let Some(flag) = self.idle_flag() {
             let why = format!(
-                "{flag} has no effect, because the command changes nothing and is not audited\n"
+                "{flag} has no effect: the command changes nothing, so that it is not audited\n"
             );
             clap::Error::raw(ErrorKind::ArgumentConflict, why).exit();
         }
@@ -286,11 +287,12 @@ async fn run_call(connection: &Connection, mut call: Call) -> Result<(), String>
 /// The person declined; nothing was changed.
 fn confirm(question: &str) -> Result<(), String> {
     if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
-        let why =
-            format!("{question} Nothing was changed. Without a terminal, confirm with --yes\n");
+        let why = format!(
+            "{question} Nothing was changed: say --yes where there is no terminal to ask on\n"
+        );
         clap::Error::raw(ErrorKind::MissingRequiredArgument, why).exit();
     }
-    eprint!("{question} Continue? [y/N] ");
+    eprint!("{question} Go on? [y/N] ");
     let mut said = String::new();
     let read = std::io::stdin().read_line(&mut said);
     read.map_err(|error| error.to_string())?;
@@ -312,7 +314,8 @@ async fn candidate(remote: &Remote, token: &Secret, slot: &str) -> Result<Value,
     let digest = its.and_then(|plugin| plugin.pointer("/candidate/digest"));
     digest.cloned().ok_or_else(|| {
         format!(
-            "no version is on trial in {slot}: upload one with --mode shadow, or name a stored version with --digest"
+            "no version is on trial in {slot}: upload one with --mode shadow, or name one that the slot has kept with \
+             --digest"
         )
     })
 }
@@ -351,7 +354,7 @@ async fn diff(mut lines: Incoming) -> Result<Value, String> {
     Err(broken())
 }
 
-/// Repeats a call until its response has no `next_cursor`, and sums its counts. `on_progress` receives the progress
+/// Repeats a call until its response has no `next_cursor`, and sums its counts. `tell` receives the progress
 /// before each further call.
 ///
 /// # Errors
@@ -360,7 +363,7 @@ async fn repeat(
     mut call: Call,
     done: &str,
     send: impl AsyncFn(&Call) -> Result<Value, String>,
-    on_progress: impl Fn(String),
+    tell: impl Fn(String),
 ) -> Result<Value, String> {
     let mut sums = serde_json::Map::new();
     loop {
@@ -378,7 +381,7 @@ async fn repeat(
             (Some(next @ Value::String(_)), Some(body)) => body["cursor"] = next.clone(),
             _ => return Ok(Value::Object(sums)),
         }
-        on_progress(format!("{} …", counted(&sums, done)));
+        tell(format!("{} …", counted(&sums, done)));
     }
 }
 
@@ -394,11 +397,29 @@ fn no_token() -> String {
     format!("no operator token: set {TOKEN}, or name a file with --token-file")
 }
 
+/// The operator token: from the file if given, otherwise from the environment.
+fn token(file: Option<&Path>) -> Result<Option<Secret>, String> {
+    let text = match file {
+        None => std::env::var(TOKEN).ok(),
+        Some(path) => {
+            let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+            if std::fs::metadata(path).map_err(failed)?.len() > TOKEN_BYTES {
+                return Err(format!("{}: is too large for a token", path.display()));
+            }
+            kassette_files::judge(path, kassette_files::Holds::Secret)
+                .map_err(|exposed| format!("{} {exposed}", path.display()))?;
+            Some(std::fs::read_to_string(path).map_err(failed)?)
+        }
+    };
+    let token = text.map(|text| Secret::new(text.trim()));
+    Ok(token.filter(|token| !token.expose().is_empty()))
+}
+
 /// Writes a response to standard output as it arrives.
 async fn copy(mut text: Incoming) -> Result<(), String> {
     while let Some(frame) = text.frame().await {
         let frame = frame.map_err(|error| {
-            format!("the response broke off, and the output is not complete: {error}")
+            format!("the answer broke off, what was written is not all of it: {error}")
         })?;
         if let Ok(piece) = frame.into_data()
             && !write(&piece)?

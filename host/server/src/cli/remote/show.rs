@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::call::{Columns, SecondList, Shape};
+use super::call::{Beside, Columns, Shape};
 use crate::cli::output::plain;
 use crate::cli::table::{self, Fitted};
 
@@ -27,10 +27,10 @@ pub(super) fn readable(shape: &Shape, answer: &Value, width: u16) -> String {
             let all: Vec<_> = items.into_iter().flatten().flat_map(rows_of).collect();
             rows(&all, columns, width)
         }
-        Shape::TwoLists(plural, columns, second) => format!(
+        Shape::ListBeside(plural, columns, beside) => format!(
             "{}{}",
             list(answer, plural, columns, width),
-            aside(answer, second, width)
+            aside(answer, beside, width)
         ),
         Shape::Object | Shape::Sums(_) | Shape::Diff | Shape::Text => object(answer, width),
         Shape::Once => format!(
@@ -62,24 +62,24 @@ fn list(answer: &Value, plural: &str, columns: Columns, width: u16) -> String {
 }
 
 /// The second list; empty on later pages.
-fn aside(answer: &Value, second: &SecondList, width: u16) -> String {
-    let what = second.what;
-    let Some(found) = answer.get(second.field) else {
+fn aside(answer: &Value, beside: &Beside, width: u16) -> String {
+    let what = beside.what;
+    let Some(found) = answer.get(beside.field) else {
         return String::new();
     };
     if found.is_null() {
-        return format!("\nThe search for {what} continues.\n");
+        return format!("\nThe {what} are still looked for.\n");
     }
     let count = found.get("count").and_then(Value::as_u64).unwrap_or(0);
-    let items = found.get(second.items).and_then(Value::as_array);
+    let items = found.get(beside.items).and_then(Value::as_array);
     let Some(items) = items.filter(|items| !items.is_empty()) else {
         return format!("\nNo {what}.\n");
     };
-    let text = rows(items, second.columns, width);
+    let text = rows(items, beside.columns, width);
     let left = count.saturating_sub(items.len() as u64);
     let more = match left {
         0 => String::new(),
-        left => format!("There are {left} more: {}\n", second.all),
+        left => format!("There are {left} more: {}\n", beside.all),
     };
     format!("\nThe {what}:\n{text}{more}")
 }

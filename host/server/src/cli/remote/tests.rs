@@ -160,10 +160,10 @@ fn commands_become_the_calls_of_the_contract() {
     let merchant = json!({ "merchant_id": 7, "domains": [
         { "domain": "shop.example", "include_subdomains": true },
     ] });
-    let lines = show::readable(&listed.shape, &merchant, 60);
+    let told = show::readable(&listed.shape, &merchant, 60);
     assert!(
-        lines.contains("shop.example") && lines.contains("true"),
-        "{lines}"
+        told.contains("shop.example") && told.contains("true"),
+        "{told}"
     );
     let removed = call::<DomainAction>("delete --merchant-id 7 --domain shop.example");
     assert_eq!(removed.path.join("/"), "merchants/7/domains/shop.example");
@@ -505,7 +505,7 @@ fn a_refund_always_has_a_key_and_says_how_to_repeat_it() {
 }
 
 #[test]
-fn wrong_usage_is_distinguished_from_a_refusal() {
+fn wrong_usage_is_told_apart_from_a_refusal() {
     let usage = |error: clap::Error| (error.kind(), error.exit_code());
     let missing = read::<MerchantAction>("create").unwrap_err();
     assert_eq!(usage(missing), (Usage::MissingRequiredArgument, 2));
@@ -527,6 +527,21 @@ fn wrong_usage_is_distinguished_from_a_refusal() {
     assert_eq!(usage(both.unwrap_err()), (Usage::ArgumentConflict, 2));
     let token = read::<OperatorAction>("list --token ko_x").unwrap_err();
     assert_eq!(usage(token), (Usage::UnknownArgument, 2));
+}
+
+#[test]
+fn a_token_in_a_file_that_others_may_read_or_write_is_refused() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("token");
+    std::fs::write(&file, "ko_x\n").unwrap();
+    let read = |mode| {
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+        token(Some(&file))
+    };
+    assert_eq!(read(0o600).unwrap(), Some(Secret::new("ko_x")));
+    assert!(read(0o644).unwrap_err().contains("chmod 600"));
+    assert!(read(0o620).unwrap_err().contains("chmod go-w"));
 }
 
 #[test]
@@ -583,8 +598,8 @@ fn tables_show_what_a_person_needs_and_nothing_that_steers_a_terminal() {
         { "method": "ideal", "accounts": [{ "id": "a-test" }, { "id": "b-test" }] }, { "method": "klarna" },
     ] });
     let shown = show::answer(&lists, &answer, false);
-    let lines = ["ideal", "a-test", "b-test", "klarna"].map(|word| shown.find(word).unwrap());
-    assert!(lines.is_sorted(), "{shown}");
+    let told = ["ideal", "a-test", "b-test", "klarna"].map(|word| shown.find(word).unwrap());
+    assert!(told.is_sorted(), "{shown}");
     let nested = json!({ "payment": { "id": "p" }, "attempts": [{ "state": "open" }] });
     let shown = show::answer(&Shape::Object, &nested, false);
     for part in ["payment.id", "attempts", "open"] {
@@ -654,7 +669,7 @@ fn the_work_list_is_shown_with_the_payments_in_review() {
     let none = json!({ "work": [], "in_review": { "payments": [], "count": 0 } });
     assert!(shown(&none).ends_with("\nNo payments in review.\n"));
     let unknown = json!({ "work": [], "in_review": null });
-    assert!(shown(&unknown).ends_with("\nThe search for payments in review continues.\n"));
+    assert!(shown(&unknown).ends_with("\nThe payments in review are still looked for.\n"));
     let later = json!({ "work": [] });
     assert_eq!(shown(&later), "No work.\n");
 }
@@ -676,7 +691,7 @@ fn tables_of_lists_fit_a_terminal() {
     );
     assert!(text.contains("verification_pending"), "{text}");
     assert!(
-        text.contains("omitted (") && text.contains("--json shows"),
+        text.contains("left out (") && text.contains("--json shows"),
         "{text}"
     );
 }
@@ -687,7 +702,7 @@ async fn a_call_in_slices_goes_on_to_the_end_and_says_how_far_it_came() {
         json!({ "deliveries": 3, "disabled": 1, "next_cursor": "b" }),
         json!({ "deliveries": 2, "disabled": 0, "next_cursor": null }),
     ];
-    let (asked, lines) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
+    let (asked, told) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
     let walk = async |broken: bool| {
         asked.lock().clear();
         let send = async |call: &Call| {
@@ -698,12 +713,12 @@ async fn a_call_in_slices_goes_on_to_the_end_and_says_how_far_it_came() {
                 false => Ok(slices[number].clone()),
             }
         };
-        let on_progress = |line| lines.lock().push(line);
+        let tell = |line| told.lock().push(line);
         repeat(
             call::<EndpointAction>("deliver --all"),
             "made due",
             send,
-            on_progress,
+            tell,
         )
         .await
     };
@@ -715,7 +730,7 @@ async fn a_call_in_slices_goes_on_to_the_end_and_says_how_far_it_came() {
     ];
     assert_eq!(*asked.lock(), expected);
     assert_eq!(
-        *lines.lock(),
+        *told.lock(),
         ["made due so far: 3 deliveries, 1 disabled …"]
     );
     let why = walk(true).await.unwrap_err();

@@ -5,7 +5,7 @@ use kassette_store::sled::maintenance;
 use kassette_store::{PostgresStore, Upkeep as _};
 use serde_json::Value;
 
-use super::{blocking, print_result};
+use super::{blocking, tell};
 use crate::admin::{audit_altered, audit_hash};
 use crate::cli::output;
 use crate::cli::remote::{Connection, ask_with};
@@ -56,15 +56,16 @@ pub(in crate::cli) async fn verify(
         let sentence = match verdict.get("head") {
             Some(Value::Null) | None => "The audit log is empty.".to_owned(),
             Some(_) => format!(
-                "The audit log is complete and unchanged: {} entries. The hash of the last entry is {}. Store both in another place, to prove later that no earlier entry was rewritten.",
+                "The audit log is whole: {} lines. The last one's hash is {}; keep both elsewhere, \
+                 and a rewrite of what stands before it can be proved.",
                 text("/head/id"),
                 text("/head/hash")
             ),
         };
-        return print_result(&verdict, connection.json, &sentence);
+        return tell(&verdict, connection.json, &sentence);
     }
     if connection.json {
-        print_result(&verdict, true, "")?;
+        tell(&verdict, true, "")?;
     } else {
         breaks.iter().for_each(|found| eprintln!("{found}"));
     }

@@ -12,7 +12,7 @@ use kassette_store::sled::maintenance::{self, BackedUp};
 use tokio::sync::mpsc;
 
 use super::target::Target;
-use super::{blocking, mib, print_result};
+use super::{blocking, mib, tell};
 use crate::cli::progress::ProgressOutput;
 use crate::cli::remote::{Connection, Incoming, stream};
 use crate::cli::stopped_store::StoppedStore;
@@ -71,13 +71,13 @@ pub(in crate::cli) async fn backup(args: BackupArgs) -> Result<(), String> {
         return Ok(());
     }
     let file = args.file.display().to_string();
-    print_result(&done, args.connection.json, &sentence(&done, &file))
+    tell(&done, args.connection.json, &sentence(&done, &file))
 }
 
 fn sentence(done: &BackedUp, file: &str) -> String {
     let rows: u64 = done.rows.values().sum();
     format!(
-        "{file}: {} payments, {rows} rows, {} groups of changes made in the meantime, {}.\n{WITHOUT}",
+        "{file}: {} payments, {rows} rows, {} groups of changes made meanwhile, {}.\n{WITHOUT}",
         done.payments,
         done.groups,
         mib(done.bytes)

@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 use kassette_store::copy;
 use tokio::runtime::Handle;
 
-use super::{AttributionArgs, blocking, print_result};
+use super::{AttributionArgs, blocking, tell};
 use crate::cli::progress::ProgressOutput;
 use crate::cli::stopped_store::StoppedStore;
 
@@ -52,12 +52,13 @@ pub(in crate::cli) async fn copy(args: CopyArgs) -> Result<(), String> {
         To::Postgres => (
             "the database".to_owned(),
             format!(
-                "Start the server with `store.url` or KASSETTE_STORE_URL: {path} is marked as moved and cannot be served."
+                "Start the server with `store.url` or KASSETTE_STORE_URL: {path} has a mark and is no longer served."
             ),
         ),
         To::Sled => (
             path,
-            "Start the server without `store.url` and KASSETTE_STORE_URL: the database is marked as moved and cannot be served."
+            "Start the server without `store.url` and KASSETTE_STORE_URL: the database has a mark and is no \
+             longer served."
                 .to_owned(),
         ),
     };
@@ -67,5 +68,5 @@ pub(in crate::cli) async fn copy(args: CopyArgs) -> Result<(), String> {
         copied.rows.values().sum::<u64>(),
         copied.audit_lines,
     );
-    print_result(&copied, args.json, &sentence)
+    tell(&copied, args.json, &sentence)
 }

@@ -65,7 +65,7 @@ async fn blocking<T: Send + 'static>(
 }
 
 /// Prints a result: JSON for scripts, a sentence for people.
-fn print_result(result: &impl Serialize, json: bool, sentence: &str) -> Result<(), String> {
+fn tell(result: &impl Serialize, json: bool, sentence: &str) -> Result<(), String> {
     if !json {
         return super::output::print(&format!("{sentence}\n"));
     }
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_reported_in_a_unit_that_fits() {
+    fn sizes_are_told_in_a_unit_that_fits() {
         assert_eq!(mib(100), "1 KiB");
         assert_eq!(mib(1 << 20), "1.0 MiB");
         assert_eq!(mib((5 << 20) + (1 << 19)), "5.5 MiB");

@@ -7,7 +7,7 @@ use kassette_runtime::{MacKey, VersionsConfig};
 use kassette_store::sled::MasterKey;
 use kassette_store::sled::maintenance::{self, always};
 
-use super::{AttributionArgs, blocking, mib, print_result};
+use super::{AttributionArgs, blocking, mib, tell};
 use crate::cli::progress::ProgressOutput;
 use crate::cli::stopped_store::{self, StoppedStore};
 use crate::master_key;
@@ -66,7 +66,7 @@ pub(in crate::cli) async fn compact(args: CompactArgs) -> Result<(), String> {
         compacted.payments,
         compacted.rows,
     );
-    print_result(&compacted, args.json, &sentence)
+    tell(&compacted, args.json, &sentence)
 }
 
 /// Encrypts the secrets in the store of a stopped server with another master key.
@@ -82,8 +82,7 @@ pub(in crate::cli) async fn rekey(args: RekeyArgs) -> Result<(), String> {
         let [old_key, new_key] = [&options.master, &new]
             .map(|master| MacKey::from_bytes(master.derive(HISTORY_PURPOSE)));
         let histories = VersionsConfig::new(folder, old_key);
-        let unwritten =
-            |error| format!("the MACs of the histories of modules were not renewed: {error}");
+        let unwritten = |error| format!("the histories of modules are not sealed anew: {error}");
         histories.write_next(&new_key).map_err(unwritten)?;
         let rekeyed = maintenance::rekey(&options, &new, asked, &shown, &always)
             .map_err(|error| error.to_string())?;
@@ -92,12 +91,14 @@ pub(in crate::cli) async fn rekey(args: RekeyArgs) -> Result<(), String> {
     })
     .await?;
     let sentence = format!(
-        "{}: {} of {} rows contain secrets and are encrypted under the new master key.\nReplace the old key with it before you start the server. Keep the old key as long as you keep backups that were made under it.",
+        "{}: {} of {} rows hold secrets and are sealed under the new master key.\nPut it in the \
+         place of the old one before the server is started. Keep the old one for as long as there \
+         are backups that were made under it.",
         path.display(),
         rekeyed.resealed.values().sum::<u64>(),
         rekeyed.rows,
     );
-    print_result(&rekeyed, args.json, &sentence)
+    tell(&rekeyed, args.json, &sentence)
 }
 
 fn new_key(file: Option<&Path>) -> Result<MasterKey, String> {

@@ -7,9 +7,9 @@ use kassette_store::report::VerifyReport;
 use kassette_store::sled::maintenance::{self, MaintenanceError, always};
 use serde::Serialize;
 
-use super::source::BackupKeyArgs;
-use super::verify::{code_of, print_findings};
-use super::{AttributionArgs, blocking, print_result};
+use super::source::BelievedArgs;
+use super::verify::{code_of, tell_findings};
+use super::{AttributionArgs, blocking, tell};
 use crate::cli::progress::ProgressOutput;
 use crate::cli::stopped_store::StoppedStore;
 
@@ -27,7 +27,7 @@ pub(in crate::cli) struct RestoreArgs {
     #[command(flatten)]
     store: StoppedStore,
     #[command(flatten)]
-    keys: BackupKeyArgs,
+    believed: BelievedArgs,
     /// Restore a backup with inconsistent rows: for use when no other backup exists. A truncated or altered backup
     /// is rejected anyway.
     #[arg(long)]
@@ -43,7 +43,7 @@ pub(in crate::cli) struct RestoreArgs {
 pub(in crate::cli) async fn restore(args: RestoreArgs) -> Result<(), String> {
     let asked = args.attribution.asked()?;
     let options = args.store.options()?;
-    let (source, bytes) = args.keys.open(&args.file)?;
+    let (source, bytes) = args.believed.open(&args.file)?;
     let store = options.path.clone();
     let despite = args.despite_findings;
     let json = args.json;
@@ -54,8 +54,8 @@ pub(in crate::cli) async fn restore(args: RestoreArgs) -> Result<(), String> {
         restored.or_else(|error| {
             if let MaintenanceError::NotWhole { report, .. } = &error {
                 match json {
-                    true => print_result(&Refused { report }, true, "")?,
-                    false => print_findings(report),
+                    true => tell(&Refused { report }, true, "")?,
+                    false => tell_findings(report),
                 }
             }
             Err(error.to_string())
@@ -63,17 +63,19 @@ pub(in crate::cli) async fn restore(args: RestoreArgs) -> Result<(), String> {
     })
     .await?;
     if !json {
-        print_findings(&restored.report);
+        tell_findings(&restored.report);
     }
     let sentence = format!(
-        "{}: restored to its state at {} (release {}; {}): {} payments, {} rows, {} findings.\nStart the server with the master key of this command, and with the matching configuration and modules.",
+        "{}: restored as it was at {} (release {}; {}): {} payments, {} rows, {} findings.\nStart the \
+         server with the master key that this command had, and with configuration and modules that \
+         belong to it.",
         store.display(),
-        restored.backup.made_at,
-        restored.backup.release,
-        code_of(&restored.backup),
+        restored.told.made_at,
+        restored.told.release,
+        code_of(&restored.told),
         restored.report.payments,
         restored.report.rows.values().sum::<u64>(),
         restored.report.findings.len() as u64 + restored.report.more_findings,
     );
-    print_result(&restored, args.json, &sentence)
+    tell(&restored, args.json, &sentence)
 }

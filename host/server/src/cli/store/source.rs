@@ -16,7 +16,7 @@ const OLD_KEY: &str = "KASSETTE_OLD_MASTER_KEY";
 
 /// Authentication of a backup, in addition to the current master key.
 #[derive(Args)]
-pub(super) struct BackupKeyArgs {
+pub(super) struct BelievedArgs {
     /// File with the master key of the backup, if the key has changed since; KASSETTE_OLD_MASTER_KEY takes
     /// precedence.
     #[arg(long, value_name = "FILE", requires = "file")]
@@ -30,7 +30,7 @@ pub(super) struct BackupKeyArgs {
 /// Input that is read on another thread.
 pub(super) type Input = Box<dyn Read + Send>;
 
-impl BackupKeyArgs {
+impl BelievedArgs {
     /// Opens a path, or standard input for `-`. Returns the length in bytes if it is known.
     pub(super) fn open(self, path: &Path) -> Result<(BackupSource<Input>, Option<u64>), String> {
         let old_key = master_key::given(OLD_KEY, self.old_key_file.as_deref())

@@ -32,8 +32,7 @@ impl Target {
             let output = io::stdout();
             if output.is_terminal() {
                 return Err(
-                    "a backup cannot be written to a terminal: name a file, or redirect the output"
-                        .into(),
+                    "a backup is no text for a terminal: name a file, or pipe it on".into(),
                 );
             }
             return Ok(Self::Output(output));
@@ -41,8 +40,8 @@ impl Target {
         if !force && path.symlink_metadata().is_ok() {
             return Err(there(path));
         }
-        let new = NewFile::create_next_to(path, 0o600)
-            .map_err(|error| format!("{}: {error}", path.display()))?;
+        let new =
+            NewFile::beside(path, 0o600).map_err(|error| format!("{}: {error}", path.display()))?;
         Ok(Self::File {
             path: path.to_owned(),
             force,
@@ -65,8 +64,8 @@ impl Target {
             Self::File { path, force, new } => (path, force, new),
         };
         let new = new.into_inner().map_err(io::IntoInnerError::into_error);
-        let written = new.and_then(|new| if force { new.replace() } else { new.keep_new() });
-        match written {
+        let kept = new.and_then(|new| if force { new.replace() } else { new.keep_new() });
+        match kept {
             Ok(_) => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(there(&path)),
             Err(error) => Err(format!("{}: {error}", path.display())),

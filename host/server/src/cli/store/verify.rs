@@ -10,8 +10,8 @@ use kassette_store::sled::OpenOptions;
 use kassette_store::sled::maintenance::{self, BackupInfo};
 use serde::Serialize;
 
-use super::source::BackupKeyArgs;
-use super::{blocking, print_result};
+use super::source::BelievedArgs;
+use super::{blocking, tell};
 use crate::cli::output;
 use crate::cli::progress::ProgressOutput;
 use crate::cli::stopped_store::{self, StoppedStore, StoreLocation};
@@ -19,7 +19,8 @@ use crate::master_key;
 use crate::serve::{HISTORY_PURPOSE, MODULES_DIR};
 
 /// Advice for findings about module histories.
-const HISTORY_ADVICE: &str = "find out who wrote to the data directory; after the start, upload the version that should be active, pin it or roll back to it, and enable or disable the slot (config/security.md, \
+const HISTORY_ADVICE: &str = "find out who wrote to the data directory; after the start, upload, pin or roll back to \
+                              the version that is to serve, and switch the slot as it is to be (config/README.md, \
                               \"Signed modules\")";
 
 /// The options of `kassette verify`.
@@ -31,7 +32,7 @@ pub(in crate::cli) struct VerifyArgs {
     #[command(flatten)]
     store: StoppedStore,
     #[command(flatten)]
-    keys: BackupKeyArgs,
+    believed: BelievedArgs,
     /// Folder in which a backup is temporarily unpacked for the check; needs as much space as a store [default:
     /// the backup's own folder].
     #[arg(long, value_name = "DIR", requires = "file")]
@@ -69,7 +70,7 @@ pub(in crate::cli) async fn verify(args: VerifyArgs) -> Result<(), String> {
     let found = args.store.find()?;
     let key = master_key::read(found.key_file.as_deref()).map_err(|error| error.to_string())?;
     let master = stopped_store::parse(&key)?;
-    let (source, bytes) = args.keys.open(&file)?;
+    let (source, bytes) = args.believed.open(&file)?;
     let scratch = match args.scratch {
         Some(folder) => folder,
         None => match file.parent() {
@@ -87,9 +88,9 @@ pub(in crate::cli) async fn verify(args: VerifyArgs) -> Result<(), String> {
     let what = format!(
         "{}, made at {} by release {} ({})",
         file.display(),
-        verified.backup.made_at,
-        verified.backup.release,
-        code_of(&verified.backup)
+        verified.told.made_at,
+        verified.told.release,
+        code_of(&verified.told)
     );
     print_report(&verified, &verified.report, &what, json)
 }
@@ -129,28 +130,28 @@ fn print_report(
         ),
     };
     if !json {
-        print_findings(report);
+        tell_findings(report);
     }
     if report.is_whole() {
-        return print_result(result, json, &format!("{counts}: no errors found"));
+        return tell(result, json, &format!("{counts}: all is whole"));
     }
     if json {
-        print_result(result, json, "")?;
+        tell(result, json, "")?;
     }
     Err(format!("{counts}: {found} findings"))
 }
 
 /// Describes how a backup was authenticated.
-pub(super) fn code_of(backup: &BackupInfo) -> String {
-    let code = match backup.authenticated {
+pub(super) fn code_of(told: &BackupInfo) -> String {
+    let code = match told.authenticated {
         true => "its authentication code is right",
         false => "without an authentication code",
     };
-    format!("{code}, master key {}", backup.master_key)
+    format!("{code}, master key {}", told.master_key)
 }
 
 /// Prints all findings, followed by the advice that applies to all of them.
-pub(super) fn print_findings(report: &VerifyReport) {
+pub(super) fn tell_findings(report: &VerifyReport) {
     let mut advice = "";
     for finding in &report.findings {
         let about = match finding.row.as_str() {

@@ -29,7 +29,7 @@ use crate::proxies::{Proxies, X_FORWARDED_FOR};
 use crate::web::ApiError;
 
 /// Interval of checks whether a node is ready.
-const CHECK_INTERVAL: Duration = Duration::from_millis(100);
+const LOOK: Duration = Duration::from_millis(100);
 /// Timeout of such a check. Short, so that a stopped process (SIGSTOP) is excluded before its heartbeats lapse.
 const READY: Duration = Duration::from_secs(1);
 /// Timeout of a connection.
@@ -62,7 +62,7 @@ pub(super) enum Side {
 pub(super) struct Backend {
     at: Mutex<Option<Serving>>,
     ready: AtomicBool,
-    connections: [Mutex<Vec<SendRequest<Body>>>; 2],
+    kept: [Mutex<Vec<SendRequest<Body>>>; 2],
 }
 
 impl Backend {
@@ -74,8 +74,8 @@ impl Backend {
 
     fn is_not_ready(&self) {
         self.ready.store(false, Ordering::Release);
-        for connections in &self.connections {
-            connections.lock().clear();
+        for kept in &self.kept {
+            kept.lock().clear();
         }
     }
 
@@ -90,7 +90,7 @@ impl Backend {
                 Ok(Some(true)) => self.ready.store(true, Ordering::Release),
                 _ => self.is_not_ready(),
             }
-            let pause = tokio::time::sleep(CHECK_INTERVAL);
+            let pause = tokio::time::sleep(LOOK);
             if stop.run_until_cancelled(pause).await.is_none() {
                 return;
             }
@@ -105,11 +105,11 @@ impl Backend {
     }
 
     /// A free connection from the pool.
-    fn free_connection(&self, side: Side) -> Option<SendRequest<Body>> {
-        let mut connections = self.senders(side).lock();
-        connections.retain(|connection| !connection.is_closed());
-        let free = connections.iter().position(SendRequest::is_ready)?;
-        Some(connections.swap_remove(free))
+    fn kept(&self, side: Side) -> Option<SendRequest<Body>> {
+        let mut kept = self.senders(side).lock();
+        kept.retain(|connection| !connection.is_closed());
+        let free = kept.iter().position(SendRequest::is_ready)?;
+        Some(kept.swap_remove(free))
     }
 
     fn keep(&self, side: Side, connection: SendRequest<Body>) {
@@ -119,7 +119,7 @@ impl Backend {
     }
 
     const fn senders(&self, side: Side) -> &Mutex<Vec<SendRequest<Body>>> {
-        let [public, admin] = &self.connections;
+        let [public, admin] = &self.kept;
         match side {
             Side::Public => public,
             Side::Admin => admin,
@@ -144,10 +144,10 @@ impl Backend {
 
     /// Sends a request to the node. Returns the request if no part of it was sent.
     async fn send(&self, side: Side, mut request: Request) -> Result<Response, Request> {
-        let mut free = self.free_connection(side);
+        let mut kept = self.kept(side);
         loop {
-            let is_reused = free.is_some();
-            let connection = match free.take() {
+            let is_kept = kept.is_some();
+            let connection = match kept.take() {
                 Some(connection) => Some(connection),
                 None => self.connect(side).await,
             };
@@ -168,7 +168,7 @@ impl Backend {
             }
             // A pooled connection may have been closed in the meantime. A new connection shows whether the node is
             // reachable.
-            if !is_reused {
+            if !is_kept {
                 return Err(request);
             }
         }

@@ -60,11 +60,11 @@ impl ControlServer {
             authorization: authorization(secret).map_err(|error| failed(&error))?,
         };
         let routes = Router::new()
-            .route("/", post(receive_order))
+            .route("/", post(take))
             .with_state(Arc::new(state));
         tokio::spawn(async move {
             if let Err(error) = axum::serve(listener, routes).await {
-                tracing::error!("the control socket of the nodes failed: {error}");
+                tracing::error!("no orders of nodes are taken any more: {error}");
             }
         });
         Ok(Self { address, clock_at })
@@ -72,7 +72,7 @@ impl ControlServer {
 }
 
 /// All processes of this machine can connect, so an order needs the secret, which only the nodes know.
-async fn receive_order(
+async fn take(
     State(state): State<Arc<ControlState>>,
     headers: HeaderMap,
     Json(order): Json<Order>,

@@ -56,7 +56,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// Maximum time until all serving nodes are ready.
 const READY: Duration = Duration::from_secs(60);
 /// Interval of checks whether all nodes are ready.
-const CHECK_INTERVAL: Duration = Duration::from_millis(20);
+const LOOK: Duration = Duration::from_millis(20);
 /// Length of the nodes' secret, in base62 characters.
 const SECRET: usize = 32;
 
@@ -127,7 +127,7 @@ pub(super) async fn run(
     }
     let all_ready = async {
         while !members.iter().all(|member| member.backend.is_ready()) {
-            sleep(CHECK_INTERVAL).await;
+            sleep(LOOK).await;
         }
     };
     let in_time = timeout(READY, all_ready).await;
@@ -156,7 +156,7 @@ pub(super) async fn run(
             .collect(),
         store: database.ready(),
     };
-    super::announce(&ready, &seeded.sign_in_link);
+    super::announce(&ready);
     let ready = Arc::new(ReadyFile::write(args.ready_file.as_deref(), ready)?);
     let without_database = CancellationToken::new();
     let kept = tokio::spawn(database.keep(Arc::clone(&ready), without_database.clone()));
@@ -167,7 +167,7 @@ pub(super) async fn run(
     }
 
     signals.stop.stop_requested.cancelled().await;
-    tracing::info!("stopping: finishing the requests in flight");
+    tracing::info!("stopping: finishing what is in hand");
     closing.cancel();
     listening.join_all().await;
     ending.cancel();

@@ -24,7 +24,7 @@ use crate::listen::HandedOver;
 use crate::proxies::Proxies;
 use crate::serve::{self, BalancerAddress, DatabasePlace, OpenStore, ServeError, ServerOptions};
 use crate::signals::Signals;
-use crate::simulators::{DevControls, Elsewhere, SimulatedProviders, accounts};
+use crate::simulators::{DevControls, Elsewhere, Vendors, accounts};
 
 /// Time for which due work is retried while the store is busy or unavailable, and pause between attempts.
 const RETRY_FOR: Duration = Duration::from_secs(30);
@@ -55,8 +55,7 @@ pub(crate) async fn node(signals: Signals) -> Result<(), DevError> {
     clock.advance(Duration::from_millis(order.ahead));
     let elsewhere = Elsewhere::new(order.office, &order.office_secret);
     let elsewhere = Arc::new(elsewhere.map_err(failed)?);
-    let simulators =
-        SimulatedProviders::Elsewhere(Arc::clone(&elsewhere), accounts(&order.accounts));
+    let simulators = Vendors::Elsewhere(Arc::clone(&elsewhere), accounts(&order.accounts));
     let options = ServerOptions {
         profile: Profile::Dev,
         store,
@@ -79,7 +78,7 @@ pub(crate) async fn node(signals: Signals) -> Result<(), DevError> {
     };
     let running = serve::start(options).await?;
     running.begin();
-    write_message(&Serving {
+    tell(&Serving {
         listen: running.listen(),
         admin_listen: running.admin_listen(),
     })?;
@@ -105,7 +104,7 @@ async fn follow(mut input: Input, mut ahead: u64, clock: &AdjustableClock, gatew
             number: to.number,
             failed: done.err().map(|fault| fault.to_string()),
         };
-        if write_message(&moved).is_err() {
+        if tell(&moved).is_err() {
             return;
         }
     }
@@ -144,7 +143,7 @@ impl Input {
 }
 
 /// Writes a message to standard output.
-fn write_message(what: &impl Serialize) -> Result<(), DevError> {
+fn tell(what: &impl Serialize) -> Result<(), DevError> {
     let line = serde_json::to_string(what).map_err(failed)?;
     let mut output = std::io::stdout().lock();
     writeln!(output, "{line}").map_err(failed)?;

@@ -24,7 +24,7 @@ const END: Duration = Duration::from_secs(40);
 /// Maximum time for due work at a node.
 const DUE: Duration = Duration::from_secs(100);
 /// Interval of checks whether a process is stopped.
-const CHECK_INTERVAL: Duration = Duration::from_millis(100);
+const LOOK: Duration = Duration::from_millis(100);
 
 /// A node, regardless of restarts of its process.
 pub(super) struct Member {
@@ -102,8 +102,8 @@ impl Member {
         let moved = self.moved.clone();
         tokio::spawn(async move {
             while let Ok(Some(line)) = lines.next_line().await {
-                if let Ok(message) = serde_json::from_str(&line) {
-                    moved.send_replace(Some(message));
+                if let Ok(told) = serde_json::from_str(&line) {
+                    moved.send_replace(Some(told));
                 }
             }
         });
@@ -141,14 +141,14 @@ impl Member {
                     done = moved.wait_for(is_done) => {
                         return done.ok().and_then(|done| done.as_ref()?.failed.clone());
                     }
-                    () = sleep(CHECK_INTERVAL) => if is_stopped(pid) { return None },
+                    () = sleep(LOOK) => if is_stopped(pid) { return None },
                 }
             }
         };
         match timeout(DUE, until_done).await {
             Ok(None) => Ok(()),
             Ok(Some(why)) => Err(format!("{}: {why}", self.name)),
-            Err(_) => Err(format!("{}: the due work takes too long", self.name)),
+            Err(_) => Err(format!("{}: what is due takes too long", self.name)),
         }
     }
 }

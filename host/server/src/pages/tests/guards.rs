@@ -73,7 +73,7 @@ async fn only_the_page_that_posts_a_providers_form_may_post_elsewhere() {
             .header("content-security-policy")
             .contains("form-action 'self' https: http://127.0.0.1:*")
     );
-    posting_page.says(r#"action="https://pay.provider.example/post""#);
+    posting_page.says(r#"action="https://pay.vendor.example/post""#);
     posting_page.says(r#"name="pa&#34;req" value="&#60;x&#62;""#);
     let served = shop_at(pending(posting()), declined, "https://pay.example");
     let policy = served.checkout().await;
@@ -86,7 +86,7 @@ async fn only_the_page_that_posts_a_providers_form_may_post_elsewhere() {
 }
 
 #[tokio::test]
-async fn over_https_browsers_are_asked_to_stay_there() {
+async fn over_https_browsers_are_told_to_stay_there() {
     let shop = shop_at(
         view(Status::Created, vec![]),
         declined,

@@ -185,11 +185,6 @@ impl Backend for OnePayment {
         method.is_specified().then_some(described)
     }
 
-    fn mark(&self, method: MethodId) -> Option<Logo> {
-        let mark = Logo::try_from(b"PNG".to_vec()).ok();
-        mark.filter(|_| method == MethodId::Interac)
-    }
-
     fn provider_name(&self, _account: &AccountId) -> Option<String> {
         Some("Sandbox".into())
     }
@@ -355,7 +350,7 @@ fn showing() -> PayerAction {
 
 fn posting() -> PayerAction {
     PayerAction::Post {
-        url: "https://pay.provider.example/post".into(),
+        url: "https://pay.vendor.example/post".into(),
         fields: vec![("pa\"req".into(), "<x>".into())],
     }
 }

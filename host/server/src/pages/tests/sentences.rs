@@ -157,7 +157,7 @@ static TABLE: &[(&str, &[Standing], Claim)] = &[
         Claim::Unclear,
     ),
     (
-        "To make sure that you never pay twice, please continue it",
+        "So that you never pay twice, please continue it",
         PENDING,
         Claim::Unclear,
     ),
@@ -181,12 +181,12 @@ static TABLE: &[(&str, &[Standing], Claim)] = &[
         Claim::Taken,
     ),
     (
-        "But money was received for it, and a part was refunded.",
+        "But money was received for it, and a part was given back.",
         FAILED,
         Claim::PartBack,
     ),
     (
-        "The money that was received for it was refunded.",
+        "The money that was received for it was given back.",
         NOT_PAID,
         Claim::AllBack,
     ),
@@ -197,16 +197,20 @@ static TABLE: &[(&str, &[Standing], Claim)] = &[
         Claim::Unclear,
     ),
     (
-        "A person checks it before it is completed. Please do not pay again.",
+        "Somebody takes a look before it goes through. Please do not pay again.",
         REVIEW,
         Claim::Always,
     ),
     (
-        "A part of the received money was refunded.",
+        "A part of the money that was received has been given back.",
         REVIEW,
         Claim::PartBack,
     ),
-    ("The received money was refunded.", REVIEW, Claim::AllBack),
+    (
+        "The money that was received has been given back.",
+        REVIEW,
+        Claim::AllBack,
+    ),
     (
         "Your payment has arrived and is being confirmed.",
         VERIFICATION,
@@ -220,7 +224,7 @@ static TABLE: &[(&str, &[Standing], Claim)] = &[
     ("Thank you. You have paid", COMPLETED, Claim::Own),
     ("You paid", COMPLETED, Claim::Own),
     ("of it was refunded.", COMPLETED, Claim::OwnPartBack),
-    ("Your money was refunded", COMPLETED, Claim::OwnAllBack),
+    ("Your money was given back", COMPLETED, Claim::OwnAllBack),
     ("You had paid", COMPLETED, Claim::OwnAllBack),
     (
         "has accepted this payment as paid.",
@@ -234,17 +238,17 @@ static TABLE: &[(&str, &[Standing], Claim)] = &[
         Claim::Second,
     ),
     (
-        "Another payment was received for this order as well, and a part was refunded",
+        "Another payment was received for this order as well, and a part of it",
         COMPLETED,
         Claim::SecondPartBack,
     ),
     (
-        "Another payment was received for this order as well, and it was refunded.",
+        "Another payment was received for this order as well, and it was given back.",
         COMPLETED,
         Claim::SecondAllBack,
     ),
     (
-        "This was a test. No money was charged.",
+        "This was a test. Nobody was charged.",
         COMPLETED,
         Claim::Test,
     ),
@@ -272,6 +276,7 @@ fn every_sentence_about_money_stands_in_the_table() {
         "charged",
         "paid",
         "received",
+        "given back",
         "refunded",
         "arrived",
         "disputed",
@@ -310,7 +315,7 @@ struct Money {
 
 impl Money {
     fn new(attempt: &Attempt) -> Self {
-        let facts = attempt.provider_facts.as_ref();
+        let facts = attempt.vendor.as_ref();
         let reported = facts.map_or(0, |facts| facts.received.0);
         let booked = attempt.funds.balance.total().received.0;
         let received = reported.max(booked);
@@ -569,8 +574,8 @@ impl Walk {
             returned: Minor(returned),
             detail: String::new(),
             particulars: Particulars {
-                refunds: self.reported_refunds(received),
-                disputes: self.reported_disputes(received),
+                refunds: self.told_refunds(received),
+                disputes: self.told_disputes(received),
                 ..Particulars::default()
             },
         };
@@ -583,7 +588,7 @@ impl Walk {
     }
 
     /// Refunds that a provider reports individually.
-    fn reported_refunds(&mut self, received: u64) -> Vec<ProviderRefund> {
+    fn told_refunds(&mut self, received: u64) -> Vec<ProviderRefund> {
         if self.draw.below(8) > 0 {
             return vec![];
         }
@@ -601,7 +606,7 @@ impl Walk {
         }]
     }
 
-    fn reported_disputes(&mut self, received: u64) -> Vec<Dispute> {
+    fn told_disputes(&mut self, received: u64) -> Vec<Dispute> {
         if self.draw.below(6) > 0 {
             return vec![];
         }
@@ -803,7 +808,7 @@ struct Sentences {
 
 impl Sentences {
     /// Checks the sentences on a payment's pages at a time.
-    async fn check_pages(&mut self, walk: &Walk, now: Time, context: &str) {
+    async fn look(&mut self, walk: &Walk, now: Time, context: &str) {
         let aggregate = &walk.aggregate;
         let standing = Standing::of_payment(aggregate, now);
         let shop = shop(walk.view(now));
@@ -864,7 +869,7 @@ async fn whatever_happens_pages_say_of_money_what_is_on_record_and_where_the_tab
             }
             for now in [walk.now, walk.later()] {
                 let context = format!("seed {seed}, step {step}, at {now}");
-                told.check_pages(&walk, now, &context).await;
+                told.look(&walk, now, &context).await;
             }
         }
     }

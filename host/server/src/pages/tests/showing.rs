@@ -136,7 +136,7 @@ async fn a_choice_starts_and_leads_to_our_own_page_first() {
         Ok(StartedPayment {
             attempt: aggregate.attempts[0].clone(),
             aggregate,
-            redirect_url: "https://pay.provider.example/s/1".into(),
+            redirect_url: "https://pay.vendor.example/s/1".into(),
         })
     };
     let shop = shop_at(view(Status::Created, vec![]), redirecting, ORIGIN);
@@ -165,21 +165,21 @@ async fn a_provider_learns_where_the_payer_is() {
 }
 
 #[tokio::test]
-async fn the_page_to_the_provider_reveals_to_nobody_where_it_stood() {
+async fn the_page_to_the_provider_tells_nobody_where_it_stood() {
     let page = shop(pending(fixtures::redirect()))
         .get(&format!("/checkout/{TOKEN}/go"))
         .await;
     assert_eq!(page.status, StatusCode::OK);
     assert_eq!(page.header("referrer-policy"), "no-referrer");
     page.says(
-        r#"<meta http-equiv="refresh" content="0; url=https://pay.provider.example/s/1?a=b&#38;c=d">"#,
+        r#"<meta http-equiv="refresh" content="0; url=https://pay.vendor.example/s/1?a=b&#38;c=d">"#,
     );
-    page.says(r#"href="https://pay.provider.example/s/1?a=b&#38;c=d""#);
+    page.says(r#"href="https://pay.vendor.example/s/1?a=b&#38;c=d""#);
 }
 
 #[tokio::test]
 async fn nobody_is_sent_to_an_address_that_is_no_plain_page() {
-    for target in ["javascript:alert(1)", "http://pay.provider.example/"] {
+    for target in ["javascript:alert(1)", "http://pay.vendor.example/"] {
         let shop = shop(pending(PayerAction::Redirect(target.into())));
         let page = shop.get(&format!("/checkout/{TOKEN}/go")).await;
         assert_eq!(page.status, StatusCode::INTERNAL_SERVER_ERROR);
@@ -212,7 +212,7 @@ async fn the_method_that_the_merchant_named_stands_first_and_selected() {
 }
 
 #[tokio::test]
-async fn a_tap_that_a_provider_keeps_waiting_is_followed_by_a_page_that_waits() {
+async fn a_tap_that_a_vendor_keeps_waiting_is_followed_by_a_page_that_waits() {
     let starting = fixtures::starting();
     let started = view(Status::Pending, vec![starting]);
     let shop = shop_that_takes(Duration::from_secs(3600), started, declined, ORIGIN);
@@ -235,7 +235,7 @@ async fn a_tap_that_a_provider_keeps_waiting_is_followed_by_a_page_that_waits() 
 }
 
 #[tokio::test]
-async fn answers_that_a_provider_keeps_waiting_are_followed_by_a_page_that_waits() {
+async fn answers_that_a_vendor_keeps_waiting_are_followed_by_a_page_that_waits() {
     let shop = shop_that_takes(
         Duration::from_secs(3600),
         pending(asking()),
@@ -249,7 +249,7 @@ async fn answers_that_a_provider_keeps_waiting_are_followed_by_a_page_that_waits
 }
 
 #[tokio::test]
-async fn a_way_that_a_provider_is_slow_to_close_is_followed_until_it_is_closed_or_not() {
+async fn a_way_that_a_vendor_is_slow_to_close_is_followed_until_it_is_closed_or_not() {
     let page = format!("/checkout/{TOKEN}");
     let leaving = format!("{page}?leave");
     let until = Time::from_secs(NOW.as_secs() + 60);
@@ -369,28 +369,6 @@ async fn another_provider_than_the_payer_saw_is_asked_about() {
 }
 
 #[tokio::test]
-async fn a_methods_official_mark_is_shown_instead_of_its_icon() {
-    let mut view = view(Status::Created, vec![]);
-    view.offers = [MethodId::Interac, MethodId::Ideal]
-        .map(|method| offer(method, "A way to pay", None))
-        .into();
-    let shop = shop(view);
-    let page = shop.checkout().await;
-    assert_eq!(page.html.matches("<img class=\"mark\"").count(), 1);
-    assert_eq!(page.html.matches("<svg class=\"glyph\"").count(), 1);
-    let (_, rest) = page.html.split_once("src=\"/marks/interac/").unwrap();
-    let file = rest.split('"').next().unwrap();
-    let mark = shop.get(&format!("/marks/interac/{file}")).await;
-    assert_eq!(mark.status, StatusCode::OK);
-    for other in [
-        "/marks/interac/0.png".to_owned(),
-        format!("/marks/ideal/{file}"),
-    ] {
-        assert_eq!(shop.get(&other).await.status, StatusCode::NOT_FOUND);
-    }
-}
-
-#[tokio::test]
 async fn what_is_no_method_starts_nothing() {
     let shop = shop(view(Status::Created, vec![]));
     for body in ["", "payment_method=gold", "payment_method="] {
@@ -464,7 +442,7 @@ async fn version(view: &CheckoutView) -> String {
 }
 
 #[tokio::test]
-async fn the_script_is_given_what_the_page_would_show_and_nothing_else() {
+async fn the_script_is_told_of_what_the_page_would_show_and_of_nothing_else() {
     let shown = pending(showing());
     let same = version(&shown).await;
     let mut asked = shown.clone();
@@ -573,7 +551,7 @@ async fn a_single_method_is_a_button_and_no_list() {
 async fn a_paid_page_is_a_receipt_with_what_was_refunded() {
     let mut own = attempt(fixtures::redirect());
     fixtures::put(&mut own, AttemptState::Captured);
-    own.provider_facts = Some(fixtures::facts(ProviderStatus::Completed, Minor(4990)));
+    own.vendor = Some(fixtures::facts(ProviderStatus::Completed, Minor(4990)));
     own.references = vec!["tr_1".into()];
     let refund = |id: &str, amount, state| ProviderRefund {
         id: id.into(),
@@ -644,7 +622,7 @@ async fn instructions_say_how_long_they_are_good() {
 
 #[tokio::test]
 async fn an_open_payment_says_that_its_last_try_was_declined() {
-    for (reason, is_shown) in [
+    for (reason, is_told) in [
         (None, false),
         (Some("payment_cancelled"), false),
         (Some("insufficient_funds"), true),
@@ -652,7 +630,7 @@ async fn an_open_payment_says_that_its_last_try_was_declined() {
         let mut open = attempt(fixtures::redirect());
         open.particulars.reason = reason.map(str::to_owned);
         let page = shop(view(Status::Pending, vec![open])).checkout().await;
-        match is_shown {
+        match is_told {
             true => page.says("was declined. You can try again there."),
             false => page.omits("declined"),
         }
@@ -696,7 +674,7 @@ async fn the_summary_says_whether_it_is_to_be_paid_or_was() {
         (4990, "<p class=\"amount\">€49.90</p>"),
         (6000, "<p class=\"amount\">€60.00</p>"),
     ] {
-        paid.provider_facts = Some(fixtures::facts(ProviderStatus::Overpaid, Minor(received)));
+        paid.vendor = Some(fixtures::facts(ProviderStatus::Overpaid, Minor(received)));
         let shop = shop(view(Status::Completed, vec![paid.clone()]));
         let page = shop.checkout().await;
         page.says(&line("You paid"));
@@ -705,20 +683,20 @@ async fn the_summary_says_whether_it_is_to_be_paid_or_was() {
 }
 
 #[tokio::test]
-async fn a_completed_page_shows_a_second_payment_and_what_was_refunded_of_it() {
+async fn a_completed_page_tells_of_a_second_payment_and_of_what_went_back_of_it() {
     let mut own = attempt(fixtures::redirect());
     fixtures::put(&mut own, AttemptState::Captured);
     let mut other = attempt(fixtures::redirect());
     other.id = kassette_domain::id::AttemptId::from_bytes([1; 16]);
     fixtures::put(&mut other, AttemptState::Surplus);
-    other.provider_facts = Some(fixtures::facts(ProviderStatus::Completed, Minor(4990)));
+    other.vendor = Some(fixtures::facts(ProviderStatus::Completed, Minor(4990)));
     let words = "Another payment was received for this order as well";
     let page = shop(view(Status::Completed, vec![own.clone()]));
     page.checkout().await.omits(words);
     for (returned, rest) in [
         (0, ". Please ask \u{2068}Demo shop\u{2069} about it."),
-        (1, ", and a part was refunded."),
-        (4990, ", and it was refunded."),
+        (1, ", and a part of it was given back."),
+        (4990, ", and it was given back."),
     ] {
         let other = fixtures::gone(other.clone(), Minor(returned));
         let shop = shop(view(Status::Completed, vec![other, own.clone()]));
@@ -729,14 +707,20 @@ async fn a_completed_page_shows_a_second_payment_and_what_was_refunded_of_it() {
 }
 
 #[tokio::test]
-async fn a_page_under_review_reports_money_that_went_back() {
+async fn a_page_under_review_tells_of_money_that_went_back() {
     let mut held = attempt(fixtures::redirect());
     fixtures::put(&mut held, AttemptState::Review);
-    held.provider_facts = Some(fixtures::facts(ProviderStatus::Review, Minor(4990)));
+    held.vendor = Some(fixtures::facts(ProviderStatus::Review, Minor(4990)));
     for (returned, words) in [
         (0, None),
-        (1, Some("A part of the received money was refunded.")),
-        (4990, Some("The received money was refunded.")),
+        (
+            1,
+            Some("A part of the money that was received has been given back."),
+        ),
+        (
+            4990,
+            Some("The money that was received has been given back."),
+        ),
     ] {
         let held = fixtures::gone(held.clone(), Minor(returned));
         let shop = shop(view(Status::Review, vec![held]));
@@ -744,7 +728,7 @@ async fn a_page_under_review_reports_money_that_went_back() {
         page.says("Please do not pay again.");
         match words {
             Some(words) => page.says(words),
-            None => page.omits("was refunded"),
+            None => page.omits("given back"),
         }
     }
 }
@@ -759,7 +743,7 @@ async fn a_payment_has_arrived_once_that_is_on_record() {
         "waiting for \u{2068}Sandbox\u{2069} to confirm your payment. Please do not pay again.",
     );
     page.omits("has arrived");
-    waits.provider_facts = Some(fixtures::facts(
+    waits.vendor = Some(fixtures::facts(
         ProviderStatus::VerificationPending,
         Minor(1),
     ));
@@ -846,10 +830,7 @@ async fn a_language_chosen_from_the_menu_is_kept() {
             "kassette-language=pl; Path=/; Max-Age=2592000; HttpOnly; SameSite=Lax"
         );
     }
-    assert!(
-        shop.asked().is_empty(),
-        "a choice of words asks no provider"
-    );
+    assert!(shop.asked().is_empty(), "a choice of words asks no vendor");
     let polish = Request::get(&page)
         .header("cookie", "kassette-language=pl")
         .header("accept-language", "de");
@@ -894,7 +875,7 @@ async fn updates_can_be_stopped() {
 }
 
 #[tokio::test]
-async fn another_way_is_offered_next_to_an_open_attempt() {
+async fn another_way_is_offered_beside_an_open_attempt() {
     let shop = shop(pending(fixtures::redirect()));
     shop.checkout()
         .await

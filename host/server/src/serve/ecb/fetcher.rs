@@ -37,7 +37,7 @@ enum FetchError {
     TooLong,
     #[error("its answer is not the file: {0}")]
     NotTheFile(#[from] NotTheFile),
-    #[error("its rates are of {0}, older than the current rates of {1}")]
+    #[error("its rates are of {0}, older than those of {1} that are here")]
     Older(Time, Time),
 }
 
@@ -49,7 +49,7 @@ pub(in crate::serve) struct Ecb {
     /// URL of the rates. `None` while they are disabled.
     address: watch::Receiver<Option<Url>>,
     /// Path of the stored file.
-    stored_path: PathBuf,
+    kept: PathBuf,
 }
 
 impl Ecb {
@@ -58,15 +58,15 @@ impl Ecb {
         gateway: Gateway,
         client: Client,
         address: watch::Receiver<Option<Url>>,
-        stored_path: PathBuf,
+        kept: PathBuf,
     ) -> Self {
         let ecb = Self {
             gateway,
             client,
             address,
-            stored_path,
+            kept,
         };
-        ecb.apply_stored_file();
+        ecb.take_kept();
         ecb
     }
 
@@ -117,7 +117,7 @@ impl Ecb {
                         return;
                     }
                     pause = FIRST_PAUSE;
-                    self.apply_stored_file();
+                    self.take_kept();
                 }
             }
         }
@@ -165,34 +165,34 @@ impl Ecb {
 
     /// Stores the file for the next start. If that fails, the rates are used anyway.
     async fn keep(&self, bytes: Vec<u8>) {
-        let path = self.stored_path.clone();
+        let path = self.kept.clone();
         let write = move || kassette_files::write(&path, 0o600, &bytes);
         let written = tokio::task::spawn_blocking(write).await;
         if let Ok(Err(error)) = written {
             tracing::warn!(
-                "{}: exchange rates were not stored for the next start: {error}",
-                self.stored_path.display()
+                "{}: exchange rates were not kept for the next start: {error}",
+                self.kept.display()
             );
         }
     }
 
     /// Applies the stored file if the rates are enabled and no rates of the bank are present.
-    fn apply_stored_file(&self) {
+    fn take_kept(&self) {
         let is_wanted = self.address.borrow().is_some();
-        if !is_wanted || self.here().is_some() || !self.stored_path.exists() {
+        if !is_wanted || self.here().is_some() || !self.kept.exists() {
             return;
         }
-        match self.read_stored_file() {
+        match self.read_kept() {
             Ok(table) => self.gateway.take_rates(table),
             Err(error) => tracing::warn!(
-                "{}: the stored exchange rates are not used: {error}",
-                self.stored_path.display()
+                "{}: the exchange rates that were kept are not used: {error}",
+                self.kept.display()
             ),
         }
     }
 
-    fn read_stored_file(&self) -> Result<RateTable, String> {
-        let text = std::fs::read_to_string(&self.stored_path).map_err(|error| error.to_string())?;
+    fn read_kept(&self) -> Result<RateTable, String> {
+        let text = std::fs::read_to_string(&self.kept).map_err(|error| error.to_string())?;
         file::read(&text, self.gateway.clock().now()).map_err(|error| error.to_string())
     }
 }

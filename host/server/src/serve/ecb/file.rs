@@ -10,19 +10,19 @@ use roxmltree::{Document, Node};
 /// Reason why a text is not a valid file.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NotTheFile {
-    #[error("it is not XML: {0}")]
+    #[error("it is no XML: {0}")]
     NotXml(String),
     #[error(
-        "it has the rates of {0} days instead of one: its address may be the address of another file"
+        "it has the rates of {0} days, where one is needed: its address may be of another file"
     )]
     Days(usize),
-    #[error("its time is not a date")]
+    #[error("its time is no date")]
     Date,
     #[error(
-        "its date {0} is in the future: this machine's clock is behind, or the file is not from the bank"
+        "it is of {0}, which has not come: this machine's clock is behind, or the file is not the bank's"
     )]
     Ahead(Time),
-    #[error("its rate of {0} is not a positive decimal")]
+    #[error("its rate of {0} is no positive decimal")]
     Rate(Currency),
     #[error("it has two rates of {0}")]
     Twice(Currency),

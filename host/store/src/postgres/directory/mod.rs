@@ -9,13 +9,12 @@ use kassette_domain::id::{AccountId, KeyId, MerchantId, OperatorId};
 use kassette_domain::key::{ApiKey, KeyOwner, TokenHash};
 use kassette_domain::merchant::Merchant;
 use kassette_domain::operator::Operator;
-use kassette_domain::operator::OperatorChange;
 use kassette_domain::time::Time;
 
 use crate::postgres::database::{Failure, TransactionWork, Tx, execute};
 use crate::postgres::directory::keys::{Issue, Revoke, Rotate};
 use crate::postgres::directory::merchants::{CreateMerchant, ReplaceMerchant};
-use crate::postgres::directory::operators::{ChangeOperator, CreateOperator, RemoveOperator};
+use crate::postgres::directory::operators::{CreateOperator, RemoveOperator};
 use crate::postgres::{PostgresStore, audit};
 use crate::rows;
 use crate::{Directory, Fault, KeyIssued, Listed, NewMerchant, Paging, Replaced, StoreFuture};
@@ -163,25 +162,6 @@ impl Directory for PostgresStore {
 
     fn operators(&self, paging: Paging) -> StoreFuture<'_, Listed<Operator>> {
         Box::pin(self.operators_listed(paging))
-    }
-
-    fn operator_by_id(&self, id: OperatorId) -> StoreFuture<'_, Option<Operator>> {
-        Box::pin(self.operator_read_by_id(id))
-    }
-
-    fn change_operator(
-        &self,
-        id: OperatorId,
-        change: OperatorChange,
-        audited: Option<Audited>,
-        now: Time,
-    ) -> StoreFuture<'_, Option<Operator>> {
-        self.operate(ChangeOperator {
-            id,
-            change,
-            audited,
-            now,
-        })
     }
 
     fn remove_operator(

@@ -4,7 +4,6 @@ use kassette_domain::audit::Audited;
 use kassette_domain::id::OperatorId;
 use kassette_domain::key::TokenHash;
 use kassette_domain::operator::Operator;
-use kassette_domain::operator::OperatorChange;
 use kassette_domain::time::Time;
 
 use crate::postgres::database::{Failure, TransactionWork, Tx, execute, row, rows};
@@ -22,18 +21,6 @@ fn decode(sealer: &Sealer, hash: &[u8], body: &[u8]) -> Result<Operator, Fault> 
     records::decode(sealer, &schema::operator(TokenHash(hash)), body)
 }
 
-/// Checks the id, which is a column without a MAC. Otherwise another operator than the intended one would be used,
-/// changed or removed.
-fn with_id(operator: Operator, id: OperatorId) -> Result<Operator, Fault> {
-    match operator.id == id {
-        true => Ok(operator),
-        false => Err(records::damaged(
-            &schema::operator(operator.hash),
-            OTHER_COLUMNS,
-        )),
-    }
-}
-
 pub(super) struct CreateOperator {
     pub(super) operator: Operator,
     pub(super) audited: Audited,
@@ -47,7 +34,7 @@ impl TransactionWork for CreateOperator {
         let operator = &self.operator;
         let others = rows(tx, "SELECT hash, body FROM operator", &[]).await?;
         if others.len() >= MAX_OPERATORS {
-            let why = format!("the maximum of {MAX_OPERATORS} operators is reached: remove one");
+            let why = format!("there are {MAX_OPERATORS} operators: remove one that is not needed");
             return Err(Fault::Unavailable(why).into());
         }
         for other in &others {
@@ -75,38 +62,6 @@ impl TransactionWork for CreateOperator {
     }
 }
 
-/// Changes an operator's role, sessions or questions.
-pub(super) struct ChangeOperator {
-    pub(super) id: OperatorId,
-    pub(super) change: OperatorChange,
-    pub(super) audited: Option<Audited>,
-    pub(super) now: Time,
-}
-
-impl TransactionWork for ChangeOperator {
-    type Outcome = Option<Operator>;
-    /// Operators are read from the database for each request, so no node has to be waited for.
-    const CHANGES_DIRECTORY: bool = false;
-
-    async fn apply(&self, tx: &Tx<'_>) -> Result<Self::Outcome, Failure> {
-        let sql = "/* operator: lock */ SELECT hash, body FROM operator WHERE id = $1 FOR UPDATE";
-        let Some(found) = row(tx, sql, &[&uuid(self.id.as_bytes())]).await? else {
-            return Ok(None);
-        };
-        let mut operator = with_id(decode(tx.sealer(), found.get(0), found.get(1))?, self.id)?;
-        if !operator.apply(&self.change, self.now) {
-            return Ok(None);
-        }
-        let body = records::encode(tx.sealer(), &schema::operator(operator.hash), &operator)?;
-        let sql = "UPDATE operator SET body = $2 WHERE hash = $1";
-        execute(tx, sql, &[&&operator.hash.0[..], &&body[..]]).await?;
-        if let Some(audited) = &self.audited {
-            audit::append(tx, audited.clone(), self.now).await?;
-        }
-        Ok(Some(operator))
-    }
-}
-
 /// Removes an operator, so that its token is unknown.
 pub(super) struct RemoveOperator {
     pub(super) id: OperatorId,
@@ -123,7 +78,11 @@ impl TransactionWork for RemoveOperator {
             return Ok(None);
         };
         let operator = decode(tx.sealer(), removed.get(0), removed.get(1))?;
-        let operator = with_id(operator, self.id)?;
+        // Otherwise another operator would be removed instead of the intended one.
+        if operator.id != self.id {
+            let key = schema::operator(operator.hash);
+            return Err(records::damaged(&key, OTHER_COLUMNS).into());
+        }
         audit::append(tx, self.audited.clone(), self.now).await?;
         Ok(Some(operator))
     }
@@ -135,20 +94,6 @@ impl PostgresStore {
         let found = self.requests.read_one(sql, &[&&hash.0[..]]).await?;
         found
             .map(|row| decode(&self.secrets.sealer, row.get(0), row.get(1)))
-            .transpose()
-    }
-
-    pub(super) async fn operator_read_by_id(
-        &self,
-        id: OperatorId,
-    ) -> Result<Option<Operator>, Fault> {
-        let sql = "SELECT hash, body FROM operator WHERE id = $1";
-        let found = self.requests.read_one(sql, &[&uuid(id.as_bytes())]).await?;
-        found
-            .map(|row| {
-                let operator = decode(&self.secrets.sealer, row.get(0), row.get(1))?;
-                with_id(operator, id)
-            })
             .transpose()
     }
 

@@ -20,13 +20,13 @@ enum Event {
     /// The database executes a sent statement.
     Arrive(usize),
     /// The node receives an answer.
-    ReceiveAnswer(usize),
+    Hear(usize),
     /// The node's connection breaks; statements already sent may still arrive.
     Break(usize),
     /// The directory is changed.
     Change,
     /// The node that changed the directory checks whether it may answer.
-    CheckWaiting,
+    Look,
     /// A node removes the rows of nodes that are gone.
     Remove(usize),
     /// A node receives a request.
@@ -42,7 +42,7 @@ enum Event {
 enum Plant {
     None,
     /// A heartbeat reports the version that it reads.
-    ReportedBeforeAdopted,
+    ToldBeforeAdopted,
     /// A heartbeat is valid from the arrival of its answer.
     GoodFromAnswer,
     /// A new connection retains the version adopted over the old one.
@@ -62,10 +62,10 @@ fn event() -> impl Strategy<Value = Event> {
         1 => (1000_u64..4000).prop_map(Event::Pass),
         4 => node.clone().prop_map(Event::Send),
         4 => node.clone().prop_map(Event::Arrive),
-        4 => node.clone().prop_map(Event::ReceiveAnswer),
+        4 => node.clone().prop_map(Event::Hear),
         1 => node.clone().prop_map(Event::Break),
         3 => Just(Event::Change),
-        5 => Just(Event::CheckWaiting),
+        5 => Just(Event::Look),
         1 => node.clone().prop_map(Event::Remove),
         5 => node.prop_map(Event::Request),
         1 => Just(Event::Replicate),
@@ -188,13 +188,13 @@ impl World {
             return;
         };
         (row.0, row.1) = (flight.told, beat);
-        if self.plant == Plant::ReportedBeforeAdopted {
+        if self.plant == Plant::ToldBeforeAdopted {
             row.0 = version;
         }
         flight.found = Some((version, rows));
     }
 
-    fn receive_answer(&mut self, node: usize) {
+    fn hear(&mut self, node: usize) {
         let now = self.moment();
         let Some(Flight {
             sent,
@@ -232,7 +232,7 @@ impl World {
         }
     }
 
-    fn check_waiting(&mut self) {
+    fn look(&mut self) {
         let Some((version, change, made)) = self.waiting else {
             return;
         };
@@ -284,7 +284,7 @@ impl World {
                 of.flight.get_or_insert(flight);
             }
             Event::Arrive(node) => self.arrive(node),
-            Event::ReceiveAnswer(node) => self.receive_answer(node),
+            Event::Hear(node) => self.hear(node),
             Event::Break(node) => self.begin_anew(node),
             Event::Change => {
                 if self.waiting.is_none() {
@@ -294,7 +294,7 @@ impl World {
                     self.waiting = Some((version, change, self.now));
                 }
             }
-            Event::CheckWaiting => self.check_waiting(),
+            Event::Look => self.look(),
             Event::Remove(by) => self.remove(by),
             Event::Request(node) => return self.request(node),
             Event::Replicate => self.standby = self.database.clone(),
@@ -341,8 +341,8 @@ fn nothing_from_before_a_change_is_used_once_it_was_answered() {
 }
 
 #[test]
-fn a_version_that_is_reported_before_it_is_adopted_is_seen_by_the_law() {
-    assert!(breaks(Plant::ReportedBeforeAdopted, 3000));
+fn a_version_that_is_told_before_it_is_adopted_is_seen_by_the_law() {
+    assert!(breaks(Plant::ToldBeforeAdopted, 3000));
 }
 
 #[test]
@@ -379,7 +379,7 @@ fn beaten(membership: &mut Membership, sent: Moment, version: i64) -> Next {
 }
 
 #[test]
-fn what_a_beat_found_is_reported_by_the_next_one_at_once() {
+fn what_a_beat_found_is_told_by_the_next_one_at_once() {
     let mut node = Membership::new(LAPSE);
     assert_eq!(node.seen(), 0);
     assert_eq!(beaten(&mut node, at(0, 0), 7), Next::AtOnce);
@@ -420,7 +420,7 @@ fn nothing_is_served_at_a_promoted_server_while_others_may_read_the_one_before()
 }
 
 #[test]
-fn a_change_of_its_own_is_adopted_without_a_second_check() {
+fn a_change_of_its_own_is_adopted_without_a_second_look() {
     let mut node = Membership::new(LAPSE);
     beaten(&mut node, at(0, 0), 7);
     let number = node.number();

@@ -13,7 +13,7 @@ use crate::postgres::statement::{StatementBuilder, values};
 use crate::postgres::{PostgresStore, millis};
 use crate::rows::seal::Sealer;
 use crate::rows::{records, schema};
-use crate::{About, CallbackStored, Fault};
+use crate::{About, Fault, KeptCallback};
 
 /// Maximum number of callbacks that one sweep removes.
 const SWEPT: i64 = 1000;
@@ -72,13 +72,13 @@ pub(crate) async fn sweep(database: &Database, now: Time) -> Result<bool, Fault>
 }
 
 impl PostgresStore {
-    pub(super) async fn store_callback(
+    pub(super) async fn callback_kept(
         &self,
         account: AccountId,
         reference: String,
         report: Option<Report>,
         now: Time,
-    ) -> Result<CallbackStored, Fault> {
+    ) -> Result<KeptCallback, Fault> {
         let mut tries = Tries::new();
         loop {
             match self.try_to_keep(&account, &reference, &report, now).await {
@@ -86,9 +86,9 @@ impl PostgresStore {
                 Err(failure @ (Failure::Stale | Failure::Duplicate(_) | Failure::Lost)) => {
                     tries.again(&failure).await?;
                 }
-                Ok(CallbackStored::Stored) if tries.lost => {
+                Ok(KeptCallback::Kept) if tries.lost => {
                     self.requests.confirm().await.map_err(Failure::fault)?;
-                    return Ok(CallbackStored::Stored);
+                    return Ok(KeptCallback::Kept);
                 }
                 kept => return kept.map_err(Failure::fault),
             }
@@ -101,7 +101,7 @@ impl PostgresStore {
         reference: &str,
         report: &Option<Report>,
         now: Time,
-    ) -> Result<CallbackStored, Failure> {
+    ) -> Result<KeptCallback, Failure> {
         let sql = "SELECT r.payment, r.parked, k.ordinal, k.body,
                 (SELECT count(*) FROM (SELECT FROM parked WHERE account = $1 LIMIT $3) of_account)
             FROM (SELECT) one LEFT JOIN reference r ON r.account = $1 AND r.reference = $2
@@ -128,7 +128,7 @@ impl PostgresStore {
                     && attempt.references.iter().any(|each| each == reference)
             });
             return named
-                .map(|attempt| CallbackStored::Known(attempt.id))
+                .map(|attempt| KeptCallback::Known(attempt.id))
                 .ok_or(Failure::Stale);
         }
         let (parked, of_account): (Option<i32>, i64) = (first.get(1), first.get(4));
@@ -143,11 +143,11 @@ impl PostgresStore {
         let of_account = u32::try_from(of_account).unwrap_or(u32::MAX);
         let notice = match PendingCallback::admit(report.clone(), &waiting, of_account, now) {
             Admission::New(notice) => notice,
-            Admission::AlreadyStored => return Ok(CallbackStored::Stored),
+            Admission::Kept => return Ok(KeptCallback::Kept),
             Admission::Full => {
                 // Expired callbacks make room for new ones.
                 sweep(&self.workers, now).await?;
-                return Ok(CallbackStored::Full);
+                return Ok(KeptCallback::Full);
             }
         };
         let (parked, until) = (parked.unwrap_or(0), notice.until);
@@ -182,6 +182,6 @@ impl PostgresStore {
             ],
         );
         statement.write(&self.requests).await?;
-        Ok(CallbackStored::Stored)
+        Ok(KeptCallback::Kept)
     }
 }

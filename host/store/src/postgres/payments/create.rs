@@ -87,7 +87,7 @@ impl Create {
         let email_mark = secrets.email_mark(&request);
         let notes = notes::encode(&secrets.sealer, new.id, &request.extras.notes)?;
         let mut payment = Payment::new(new, email_mark, now);
-        payment.notes = secrets.notes_summary(&request.extras.notes);
+        payment.notes = secrets.notes_kept(&request.extras.notes);
         let aggregate = PaymentAggregate::new(payment);
         let due = aggregate.due_at().map(millis);
         let payment = aggregate.payment;
@@ -108,14 +108,11 @@ impl Create {
             decision: decision.map(|decision| decision.to_vec()),
             notes: notes.map(|(_, row)| row.to_vec()),
             token: TokenHash::hash(payment.token.expose()).0,
-            amount_mark: secrets
-                .marker
-                .search(&SearchKey::Amount(payment.environment, payment.due)),
-            email_mark: payment.email.clone().and_then(|email| {
-                secrets
-                    .marker
-                    .search(&SearchKey::Email(payment.environment, email))
-            }),
+            amount_mark: secrets.marker.search(&SearchKey::Amount(payment.due)),
+            email_mark: payment
+                .email
+                .clone()
+                .and_then(|email| secrets.marker.search(&SearchKey::Email(email))),
             request,
             payment,
             authority,
@@ -167,7 +164,7 @@ pub(crate) async fn replay(
         match payment.differs(
             request,
             secrets.email_mark(request),
-            secrets.notes_summary(&request.extras.notes),
+            secrets.notes_kept(&request.extras.notes),
         ) {
             Some(field) => (id, Created::Differs { field }),
             None => (id, Created::Replay(payment)),

@@ -41,7 +41,7 @@ use crate::rows::schema::{self, Key, Line};
 use crate::rows::seal::Sealer;
 use crate::rows::stored::EventRow;
 use crate::{
-    About, CallbackStored, Created, EventsAsked, Fault, FoundId, History, IdPrefix, Listed, Paging,
+    About, Created, EventsAsked, Fault, FoundId, History, IdPrefix, KeptCallback, Listed, Paging,
     PaymentFilter, Payments, RefundOrdered, Stepped, StoreFuture,
 };
 
@@ -143,9 +143,9 @@ impl Payments for PostgresStore {
         reference: String,
         report: Option<Report>,
         now: Time,
-    ) -> StoreFuture<'_, CallbackStored> {
+    ) -> StoreFuture<'_, KeptCallback> {
         self.run_to_end(async move |store| {
-            store.store_callback(account, reference, report, now).await
+            store.callback_kept(account, reference, report, now).await
         })
     }
 
@@ -209,13 +209,6 @@ impl Payments for PostgresStore {
                     .find(|each| is_its(each.return_token.expose()))?;
                 Some((attempt.id, aggregate))
             }))
-        })
-    }
-
-    fn aggregates(&self, payments: Vec<PaymentId>) -> StoreFuture<'_, Vec<PaymentAggregate>> {
-        Box::pin(async move {
-            let ids: Vec<_> = payments.iter().map(|id| uuid(id.as_bytes())).collect();
-            stored::load_readable(&self.requests, &self.secrets.sealer, &ids).await
         })
     }
 

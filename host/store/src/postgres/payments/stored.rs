@@ -60,7 +60,7 @@ pub(crate) struct Loaded {
     timer: Option<TimerRow>,
     pub(crate) ledger: LedgerState,
     /// Whether the payment was created by a reseller that may work for the merchant.
-    includes_reseller: bool,
+    tells_reseller: bool,
     /// Time of the database server when the payment was loaded.
     pub(crate) clock: Time,
 }
@@ -193,23 +193,6 @@ fn is_about(aggregate: &PaymentAggregate, about: &About) -> bool {
     }
 }
 
-/// Ordinal of the attempt among the columns of [`load_rows`].
-const ORDINAL: usize = COLUMN_COUNT + 5;
-
-/// Reads the payments that match a condition, with a row for each of their attempts.
-async fn load_rows(
-    database: &Database,
-    condition: &str,
-    arguments: crate::postgres::database::Arguments<'_>,
-) -> Result<Vec<Row>, Fault> {
-    let sql = format!(
-        "SELECT {COLUMNS}, p.revision, p.number, p.ops, d.due_at, d.claim, a.ordinal, a.body, a.id,
-            a.return_hash, a.account, {LEDGER}, {CLOCK}, {RESELLER} FROM {FROM}
-            LEFT JOIN attempt a ON a.payment = p.id WHERE {condition} ORDER BY p.id, a.ordinal"
-    );
-    database.read(&sql, arguments).await
-}
-
 /// Loads the payment that matches a condition.
 pub(crate) async fn load_where(
     database: &Database,
@@ -217,50 +200,16 @@ pub(crate) async fn load_where(
     condition: &str,
     arguments: crate::postgres::database::Arguments<'_>,
 ) -> Result<Option<Loaded>, Fault> {
-    let rows = load_rows(database, condition, arguments).await?;
+    const ORDINAL: usize = COLUMN_COUNT + 5;
+    let sql = format!(
+        "SELECT {COLUMNS}, p.revision, p.number, p.ops, d.due_at, d.claim, a.ordinal, a.body, a.id,
+            a.return_hash, a.account, {LEDGER}, {CLOCK}, {RESELLER} FROM {FROM}
+            LEFT JOIN attempt a ON a.payment = p.id WHERE {condition} ORDER BY a.ordinal"
+    );
+    let rows = database.read(&sql, arguments).await?;
     let Some(first) = rows.first() else {
         return Ok(None);
     };
-    let (aggregate, counters) = aggregate(sealer, &rows, first)?;
-    let timer = first
-        .get::<_, Option<i64>>(COLUMN_COUNT + 3)
-        .zip(first.get::<_, Option<i64>>(COLUMN_COUNT + 4));
-    Ok(Some(Loaded {
-        includes_reseller: includes_reseller(sealer, &aggregate.payment, first)?,
-        aggregate,
-        counters,
-        revision: first.get(COLUMN_COUNT),
-        number: first.get(COLUMN_COUNT + 1),
-        ops: first.get(COLUMN_COUNT + 2),
-        timer: timer.map(|(at, claim)| TimerRow { at, claim }),
-        ledger: movements::ledger(sealer, first.get(COLUMN_COUNT + 10))?,
-        clock: time(first.get(COLUMN_COUNT + 11)),
-    }))
-}
-
-/// Loads payments with their attempts in one snapshot. Omits unreadable payments.
-pub(crate) async fn load_readable(
-    database: &Database,
-    sealer: &Sealer,
-    ids: &[Uuid],
-) -> Result<Vec<PaymentAggregate>, Fault> {
-    let rows = load_rows(database, "p.id = ANY($1)", &[&ids]).await?;
-    let mut read = Vec::new();
-    for rows in rows.chunk_by(|one, next| one.get::<_, Uuid>(0) == next.get::<_, Uuid>(0)) {
-        if let Some(first) = rows.first() {
-            let loaded = records::readable(aggregate(sealer, rows, first))?;
-            read.extend(loaded.map(|(aggregate, _)| aggregate));
-        }
-    }
-    Ok(read)
-}
-
-/// Decodes the rows of one payment.
-fn aggregate(
-    sealer: &Sealer,
-    rows: &[Row],
-    first: &Row,
-) -> Result<(PaymentAggregate, PaymentCounters), Fault> {
     let (payment, counters) = compared(sealer, first)?;
     let mut attempts = Vec::with_capacity(counters.attempts.into());
     for (at, row) in rows
@@ -282,14 +231,27 @@ fn aggregate(
     if attempts.len() != usize::from(counters.attempts) {
         return Err(records::damaged(
             &schema::payment(payment.id),
-            "the stored attempt count does not match the attempts",
+            "it has not its number of attempts",
         ));
     }
-    Ok((PaymentAggregate { payment, attempts }, counters))
+    let timer = first
+        .get::<_, Option<i64>>(COLUMN_COUNT + 3)
+        .zip(first.get::<_, Option<i64>>(COLUMN_COUNT + 4));
+    Ok(Some(Loaded {
+        tells_reseller: tells_reseller(sealer, &payment, first)?,
+        aggregate: PaymentAggregate { payment, attempts },
+        counters,
+        revision: first.get(COLUMN_COUNT),
+        number: first.get(COLUMN_COUNT + 1),
+        ops: first.get(COLUMN_COUNT + 2),
+        timer: timer.map(|(at, claim)| TimerRow { at, claim }),
+        ledger: movements::ledger(sealer, first.get(COLUMN_COUNT + 10))?,
+        clock: time(first.get(COLUMN_COUNT + 11)),
+    }))
 }
 
 /// Decodes [`RESELLER`]. Damaged rows of the reseller must not block the payment.
-fn includes_reseller(sealer: &Sealer, payment: &Payment, row: &Row) -> Result<bool, Fault> {
+fn tells_reseller(sealer: &Sealer, payment: &Payment, row: &Row) -> Result<bool, Fault> {
     let body = |at| row.get::<_, Option<&[u8]>>(COLUMN_COUNT + at);
     let (Origin::Reseller { reseller, .. }, Some(who), Some(granted)) =
         (&payment.origin, body(12), body(13))
@@ -380,8 +342,8 @@ impl Saved<'_> {
         movements::write(&mut statement, sealer, &self.change.movements, self.timed)?;
         listed(&mut statement, payment, &events);
         let events: Vec<Event> = events.into_iter().map(|(_, event)| event).collect();
-        let includes_reseller = self.before.includes_reseller;
-        webhooks::outbox::add(&mut statement, sealer, payment, &events, includes_reseller)?;
+        let told = self.before.tells_reseller;
+        webhooks::outbox::add(&mut statement, sealer, payment, &events, told)?;
         Ok(statement)
     }
 

@@ -95,7 +95,7 @@ pub(super) async fn authorize(
     };
     delegation.refunds = refunds.unwrap_or(delegation.refunds);
     save(tx, &delegation).await?;
-    let audited = delegation::audit_entry(audited, before.as_ref(), &delegation);
+    let audited = delegation::told(audited, before.as_ref(), &delegation);
     audit::append(tx, audited, now).await?;
     Ok(delegation)
 }
@@ -130,7 +130,7 @@ impl TransactionWork for SetDelegation {
         let before = delegation.clone();
         delegation.revoke(self.now);
         save(tx, &delegation).await?;
-        let audited = delegation::audit_entry(audited, Some(&before), &delegation);
+        let audited = delegation::told(audited, Some(&before), &delegation);
         audit::append(tx, audited, self.now).await?;
         Ok(Some(delegation))
     }

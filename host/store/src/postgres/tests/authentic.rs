@@ -26,8 +26,8 @@ use crate::suite::fixtures::*;
 use crate::suite::refunds::{order, paid};
 use crate::suite::resellers as selling;
 use crate::{
-    About, CallbackStored, ClaimedDeliveries, Created, Deliveries as _, Directory as _,
-    EventsAsked, Fault, MovementFilter, Movements as _, Nonces as _, Payments as _, Proposal,
+    About, ClaimedDeliveries, Created, Deliveries as _, Directory as _, EventsAsked, Fault,
+    KeptCallback, MovementFilter, Movements as _, Nonces as _, Payments as _, Proposal,
     RefundOrdered, Resellers as _, Reserved, SharedModules as _, SlotContent, Store,
 };
 
@@ -321,7 +321,7 @@ async fn the_role_that_serves_adds_entries_and_movements_and_changes_none() {
     paid(&shared(&store), "ann").await;
     let unknown = (account("sandbox-test"), "unknown".to_owned());
     let kept = store.keep_callback(unknown.0, unknown.1, None, NOW).await;
-    assert_eq!(kept, Ok(CallbackStored::Stored));
+    assert_eq!(kept, Ok(KeptCallback::Kept));
     let target = Target::parse(&scratch.serving().url).unwrap();
     let client = target.connect().await.unwrap();
     assert_eq!(unguarded(&client).await.unwrap(), [""; 0]);
@@ -424,8 +424,8 @@ async fn a_column_that_leads_to_another_row_leads_nowhere() {
         ),
         format!("UPDATE endpoint SET merchant = {}", other.0),
         format!("UPDATE event SET kind = kind + 1 WHERE id = {event}"),
-        "UPDATE reference SET payment = (SELECT payment FROM reference WHERE reference = 'provider-bob')
-            WHERE reference = 'provider-ann'".to_owned(),
+        "UPDATE reference SET payment = (SELECT payment FROM reference WHERE reference = 'vendor-bob')
+            WHERE reference = 'vendor-ann'".to_owned(),
     ] {
         plant(&scratch, &sql).await;
     }
@@ -455,19 +455,19 @@ async fn a_column_that_leads_to_another_row_leads_nowhere() {
             payments: None,
         };
         assert!(is_unreadable(node.events(asked, first(9)).await));
-        let told = (account("sandbox-test"), "provider-ann".to_owned());
+        let told = (account("sandbox-test"), "vendor-ann".to_owned());
         assert!(is_unreadable(
             node.keep_callback(told.0, told.1, None, NOW).await
         ));
     }
     plant(
         &scratch,
-        "UPDATE reference SET payment = NULL WHERE reference = 'provider-ann'",
+        "UPDATE reference SET payment = NULL WHERE reference = 'vendor-ann'",
     )
     .await;
-    let told = (account("sandbox-test"), "provider-ann".to_owned());
+    let told = (account("sandbox-test"), "vendor-ann".to_owned());
     let kept = nodes[1].keep_callback(told.0, told.1, None, NOW).await;
-    assert_eq!(kept, Ok(CallbackStored::Stored));
+    assert_eq!(kept, Ok(KeptCallback::Kept));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -491,7 +491,7 @@ async fn a_counter_that_was_set_back_gives_no_one_the_place_of_another() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn altered_columns_let_no_reseller_work_or_receive() {
+async fn altered_columns_let_no_reseller_work_or_hear() {
     let Some(scratch) = scratch().await else {
         return;
     };
@@ -540,12 +540,12 @@ async fn altered_columns_give_no_money_back_twice() {
     let nodes = nodes(&scratch).await;
     let store = shared(&nodes[0]);
     pay(&store, "a").await;
-    let mut over = report("provider-a", ProviderStatus::Overpaid);
+    let mut over = report("vendor-a", ProviderStatus::Overpaid);
     over.received = Minor(5490);
     done(
         &store,
         payment_of("a"),
-        report_step("attempt of a", over),
+        news("attempt of a", over),
         later(1),
     )
     .await;

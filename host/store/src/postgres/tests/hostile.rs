@@ -25,7 +25,7 @@ use crate::suite::Harness;
 use crate::suite::deliveries::arrived;
 use crate::suite::fixtures::*;
 use crate::{
-    CallbackStored, ClaimedDeliveries, Created, DeliveryFilter, Fault, Payments as _, Retention,
+    ClaimedDeliveries, Created, DeliveryFilter, Fault, KeptCallback, Payments as _, Retention,
     Stepped, Store, Upkeep as _,
 };
 
@@ -155,10 +155,10 @@ async fn what_is_asked_again_after_a_lost_answer_is_done_once() {
             let attempt = format!("attempt of {name}");
             let steps = [
                 open(&attempt, "sandbox-test"),
-                started(&attempt, &format!("provider-{name}")),
-                report_step(
+                started(&attempt, &format!("vendor-{name}")),
+                news(
                     &attempt,
-                    report(&format!("provider-{name}"), ProviderStatus::Completed),
+                    report(&format!("vendor-{name}"), ProviderStatus::Completed),
                 ),
             ];
             for step in steps {
@@ -247,23 +247,19 @@ async fn what_can_be_done_again_is_done_once_though_answers_are_lost() {
     let store = hostile.open(faults).await;
     let most = u64::try_from(PendingCallback::MAX_PER_REFERENCE).unwrap();
     for number in 0..most {
-        let mut notice = report("provider-a", ProviderStatus::Processing);
+        let mut notice = report("vendor-a", ProviderStatus::Processing);
         notice.received = Minor(number);
-        let of = (account("sandbox-test"), "provider-a".to_owned());
+        let of = (account("sandbox-test"), "vendor-a".to_owned());
         let kept = store.keep_callback(of.0, of.1, Some(notice), NOW).await;
-        assert_eq!(kept, Ok(CallbackStored::Stored), "{number}");
+        assert_eq!(kept, Ok(KeptCallback::Kept), "{number}");
         let (found, movement) = crate::suite::movements::unknown("unknown", number);
         assert_eq!(store.unknown_money(found, movement, NOW).await, Ok(()));
         assert!(store.forget(Retention::default(), NOW).await.is_ok());
     }
     assert!(hostile.proxy.met() > 5, "{} faults", hostile.proxy.met());
     hostile.proxy.set(Faults::default());
-    let one_more = store.keep_callback(account("sandbox-test"), "provider-a".into(), None, NOW);
-    assert_eq!(
-        one_more.await,
-        Ok(CallbackStored::Full),
-        "none is kept twice"
-    );
+    let one_more = store.keep_callback(account("sandbox-test"), "vendor-a".into(), None, NOW);
+    assert_eq!(one_more.await, Ok(KeptCallback::Full), "none is kept twice");
     let lines = page(store.work(true, first(9)).await.unwrap()).items;
     assert_eq!(lines.len(), 1, "{lines:?}");
     assert_eq!(lines[0].amount, Minor(most - 1));

@@ -62,9 +62,9 @@ async fn a_booking_more_than_a_minute_behind_is_timed_by_the_servers_clock() {
     // The same for movements of a payment's step, and for money without a payment.
     let shared: Arc<dyn Store> = store.clone();
     pay(&shared, "a").await;
-    let captured = report_step(
+    let captured = news(
         "attempt of a",
-        report("provider-a", ProviderStatus::Completed),
+        report("vendor-a", ProviderStatus::Completed),
     );
     let (_, change) = done(&shared, payment_of("a"), captured, before.before(DAY)).await;
     assert!(!change.movements.is_empty());

@@ -1,13 +1,13 @@
 //! The behavioural suite on PostgreSQL, and tests of failures that only PostgreSQL can have.
 
 mod authentic;
+mod beside;
 mod hostile;
 mod ledger;
 mod modules;
 mod nodes;
 mod opening;
 mod proxy;
-mod several_nodes;
 mod standby;
 mod tls;
 mod verify;

@@ -9,7 +9,7 @@ use super::nodes::{node, scratch};
 use crate::postgres::PostgresStore;
 use crate::suite::fixtures::*;
 use crate::{
-    MAX_STORED_VERSIONS, Proposal, SharedModules as _, SlotChange, SlotContent, SlotStage,
+    KEPT_VERSIONS, Proposal, SharedModules as _, SlotChange, SlotContent, SlotStage,
     StoreHealth as _, TRIAL_CAUSE, Trials as _,
 };
 
@@ -79,7 +79,7 @@ async fn served(store: &PostgresStore) -> Vec<Digest> {
     seen(store, 0).await.iter().filter_map(served).collect()
 }
 
-async fn is_stored(store: &PostgresStore, bytes: &[u8]) -> bool {
+async fn is_kept(store: &PostgresStore, bytes: &[u8]) -> bool {
     let kept = store.module_bytes(Digest::hash(bytes)).await.unwrap();
     assert!(kept.as_ref().is_none_or(|kept| kept == bytes));
     kept.is_some()
@@ -152,13 +152,13 @@ async fn as_many_versions_of_a_slot_are_kept_as_attempts_may_need() {
     };
     let a: Arc<PostgresStore> = node(&scratch, "a").await;
     let bytes = |number: usize| format!("version {number}").into_bytes();
-    let last = MAX_STORED_VERSIONS + 3;
+    let last = KEPT_VERSIONS + 3;
     for each in 0..last {
         let number = propose(&a, &bytes(each)).await.unwrap();
         settle(&a, number).await.unwrap();
     }
     let kept: Vec<_> = seen(&a, 0).await.iter().map(version).collect();
-    let expected = (last - MAX_STORED_VERSIONS..last).map(|each| Digest::hash(&bytes(each)));
+    let expected = (last - KEPT_VERSIONS..last).map(|each| Digest::hash(&bytes(each)));
     assert_eq!(kept, expected.collect::<Vec<_>>());
     assert_eq!(a.module_bytes(Digest::hash(&bytes(0))).await.unwrap(), None);
     assert!(a.module_bytes(kept[0]).await.unwrap().is_some());
@@ -175,7 +175,7 @@ async fn as_many_versions_of_a_slot_are_kept_as_attempts_may_need() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_on_trial_is_reported_to_all_nodes_next_to_what_serves_until_nothing_is() {
+async fn what_is_on_trial_is_told_to_all_nodes_beside_what_serves_until_nothing_is() {
     let Some(scratch) = scratch().await else {
         return;
     };
@@ -211,45 +211,42 @@ async fn versions_that_served_and_versions_on_trial_push_none_of_each_other_out(
     let a = node(&scratch, "a").await;
     let bytes = |number: usize| format!("version {number}").into_bytes();
     let tried = |number: usize| format!("candidate {number}").into_bytes();
-    for each in 0..MAX_STORED_VERSIONS {
+    for each in 0..KEPT_VERSIONS {
         serve(&a, &bytes(each)).await;
     }
     let versions = served(&a).await;
-    assert_eq!(versions.len(), MAX_STORED_VERSIONS);
+    assert_eq!(versions.len(), KEPT_VERSIONS);
     // The oldest version is put on trial again, and is retained during the trial.
     try_out(&a, Some(&bytes(0))).await;
     serve(&a, b"newest").await;
-    assert!(is_stored(&a, &bytes(0)).await && !served(&a).await.contains(&versions[0]));
+    assert!(is_kept(&a, &bytes(0)).await && !served(&a).await.contains(&versions[0]));
     let versions = served(&a).await;
-    for each in 0..MAX_STORED_VERSIONS + 3 {
+    for each in 0..KEPT_VERSIONS + 3 {
         bring(&a, &tried(each)).await;
         // A version that one node puts on trial remains if another has just ended a trial.
         try_out(&a, None).await;
-        assert!(is_stored(&a, &tried(each)).await);
+        assert!(is_kept(&a, &tried(each)).await);
         try_out(&a, Some(&tried(each))).await;
     }
-    assert!(!is_stored(&a, &bytes(0)).await);
+    assert!(!is_kept(&a, &bytes(0)).await);
     assert_eq!(served(&a).await, versions);
     for digest in versions {
         assert!(a.module_bytes(digest).await.unwrap().is_some());
     }
     // Attempts may still be in flight with versions that were on trial.
-    let kept = (0..MAX_STORED_VERSIONS + 3).map(async |each| is_stored(&a, &tried(each)).await);
+    let kept = (0..KEPT_VERSIONS + 3).map(async |each| is_kept(&a, &tried(each)).await);
     let mut found = Vec::new();
     for kept in kept {
         found.push(kept.await);
     }
-    assert_eq!(
-        found,
-        [vec![false; 3], vec![true; MAX_STORED_VERSIONS]].concat()
-    );
+    assert_eq!(found, [vec![false; 3], vec![true; KEPT_VERSIONS]].concat());
     // A version on trial outlives any number of versions that serve.
-    let on_trial = tried(MAX_STORED_VERSIONS + 2);
-    for each in 0..MAX_STORED_VERSIONS + 3 {
+    let on_trial = tried(KEPT_VERSIONS + 2);
+    for each in 0..KEPT_VERSIONS + 3 {
         serve(&a, &bytes(100 + each)).await;
     }
-    assert!(is_stored(&a, &on_trial).await);
-    assert_eq!(served(&a).await.len(), MAX_STORED_VERSIONS);
+    assert!(is_kept(&a, &on_trial).await);
+    assert_eq!(served(&a).await.len(), KEPT_VERSIONS);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -272,7 +269,7 @@ async fn a_slot_that_is_taken_away_takes_its_trial_and_its_counts_along_and_no_o
     let left = seen(&a, 0).await;
     assert_eq!(left.len(), 1);
     assert_eq!(left[0].content, SlotContent::Removed);
-    assert!(!is_stored(&a, b"candidate").await && !is_stored(&a, b"active").await);
+    assert!(!is_kept(&a, b"candidate").await && !is_kept(&a, b"active").await);
     let sums = async |slot| a.count_trial(trial(slot, NOW), vec![]).await.unwrap();
     assert_eq!(sums("method.ideal").await, []);
     assert_eq!(sums("method.paypal").await, counted);

@@ -149,7 +149,7 @@ async fn a_node_whose_threads_are_all_busy_goes_on_beating() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_that_joins_during_changes_uses_nothing_from_before_them() {
+async fn a_node_that_joins_beside_changes_uses_nothing_from_before_them() {
     let Some(scratch) = scratch().await else {
         return;
     };
@@ -298,12 +298,12 @@ async fn connections_from_before_the_beat_s_are_used_no_more() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nodes_show_what_they_report_of_themselves() {
+async fn nodes_show_what_they_tell_of_themselves() {
     let Some(scratch) = scratch().await else {
         return;
     };
     let (a, b) = (node(&scratch, "a").await, node(&scratch, "b").await);
-    let node_info = NodeInfo {
+    let told = NodeInfo {
         version: "1.2.3".into(),
         started_at: NOW,
         public_address: "http://10.0.0.2:8080".into(),
@@ -312,10 +312,10 @@ async fn nodes_show_what_they_report_of_themselves() {
         configuration: "c0ffee".into(),
         modules: "beef".into(),
     };
-    b.announce(node_info.clone());
+    b.announce(told.clone());
     until("it is told", async || {
         let nodes = a.nodes().await.unwrap();
-        nodes.iter().any(|node| node.info == node_info)
+        nodes.iter().any(|node| node.info == told)
     })
     .await;
     let nodes = a.nodes().await.unwrap();
@@ -502,7 +502,7 @@ async fn creates_behind_a_locked_table_are_answered_together_and_not_one_after_t
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_one_node_puts_into_review_the_other_one_learns_of_until_it_is_out() {
+async fn what_one_node_puts_into_review_the_other_one_hears_of_until_it_is_out() {
     let Some(scratch) = scratch().await else {
         return;
     };
@@ -524,7 +524,7 @@ async fn what_one_node_puts_into_review_the_other_one_learns_of_until_it_is_out(
     ] {
         let step = Step::Report {
             attempt,
-            report: report("provider-p", said),
+            report: report("vendor-p", said),
             via: Via::Callback,
             asked: None,
         };

@@ -30,7 +30,7 @@ async fn client(options: &OpenOptions) -> Client {
 }
 
 /// Options for a node among others.
-fn cluster_options(scratch: &Scratch) -> OpenOptions {
+fn beside(scratch: &Scratch) -> OpenOptions {
     OpenOptions {
         alone: false,
         ..scratch.options()
@@ -42,26 +42,20 @@ async fn a_second_node_of_a_name_is_refused_while_the_first_one_lives() {
     let Some(scratch) = scratch().await else {
         return;
     };
-    let first = PostgresStore::open(&cluster_options(&scratch))
-        .await
-        .unwrap();
-    let second = PostgresStore::open(&cluster_options(&scratch)).await;
+    let first = PostgresStore::open(&beside(&scratch)).await.unwrap();
+    let second = PostgresStore::open(&beside(&scratch)).await;
     assert!(
         matches!(&second, Err(OpenError::InUse(name)) if name == "a"),
         "{second:?}"
     );
     first.probe().await.unwrap();
     // A store for a single command may be opened next to a node.
-    let visitor = PostgresStore::visit(&cluster_options(&scratch))
-        .await
-        .unwrap();
+    let visitor = PostgresStore::visit(&beside(&scratch)).await.unwrap();
     visitor.probe().await.unwrap();
     visitor.shut_down().await.unwrap();
     first.probe().await.unwrap();
     first.shut_down().await.unwrap();
-    PostgresStore::open(&cluster_options(&scratch))
-        .await
-        .unwrap();
+    PostgresStore::open(&beside(&scratch)).await.unwrap();
 }
 
 #[tokio::test]
@@ -69,13 +63,9 @@ async fn a_node_that_was_killed_is_followed_by_another() {
     let Some(scratch) = scratch().await else {
         return;
     };
-    let killed = PostgresStore::open(&cluster_options(&scratch))
-        .await
-        .unwrap();
+    let killed = PostgresStore::open(&beside(&scratch)).await.unwrap();
     drop(killed);
-    let next = PostgresStore::open(&cluster_options(&scratch))
-        .await
-        .unwrap();
+    let next = PostgresStore::open(&beside(&scratch)).await.unwrap();
     next.probe().await.unwrap();
 }
 
@@ -84,10 +74,8 @@ async fn a_node_whose_name_is_taken_ends() {
     let Some(scratch) = scratch().await else {
         return;
     };
-    let store = PostgresStore::open(&cluster_options(&scratch))
-        .await
-        .unwrap();
-    let taken = client(&cluster_options(&scratch)).await;
+    let store = PostgresStore::open(&beside(&scratch)).await.unwrap();
+    let taken = client(&beside(&scratch)).await;
     taken
         .execute("UPDATE node SET incarnation = incarnation + 1", &[])
         .await
@@ -104,14 +92,12 @@ async fn a_node_whose_name_is_taken_ends() {
 }
 
 #[tokio::test]
-async fn a_node_that_its_database_has_not_seen_serves_nothing_until_it_has() {
+async fn a_node_that_its_database_has_not_heard_of_serves_nothing_until_it_has() {
     let Some(scratch) = scratch().await else {
         return;
     };
-    let store = PostgresStore::open(&cluster_options(&scratch))
-        .await
-        .unwrap();
-    let holder = client(&cluster_options(&scratch)).await;
+    let store = PostgresStore::open(&beside(&scratch)).await.unwrap();
+    let holder = client(&beside(&scratch)).await;
     holder
         .batch_execute(
             "SET idle_in_transaction_session_timeout = 0; BEGIN; SELECT FROM node FOR UPDATE",
@@ -140,7 +126,7 @@ async fn a_database_whose_rows_carry_no_mac_is_refused_and_unchanged() {
     let Some(scratch) = scratch().await else {
         return;
     };
-    let options = cluster_options(&scratch);
+    let options = beside(&scratch);
     let client = client(&options).await;
     let earlier = "UPDATE meta SET schema_version = 3, oldest_reader = 3";
     client.batch_execute(earlier).await.unwrap();
@@ -164,10 +150,10 @@ async fn a_database_under_another_key_or_schema_is_refused_and_unchanged() {
     let Some(scratch) = scratch().await else {
         return;
     };
-    let options = cluster_options(&scratch);
+    let options = beside(&scratch);
     let other = OpenOptions {
         master: MasterKey::from_bytes([8; 32]),
-        ..cluster_options(&scratch)
+        ..beside(&scratch)
     };
     let opened = PostgresStore::open(&other).await;
     assert!(
@@ -225,7 +211,7 @@ async fn a_database_that_loses_what_it_acknowledged_is_refused() {
     };
     let careful = OpenOptions {
         volatile: false,
-        ..cluster_options(&scratch)
+        ..beside(&scratch)
     };
     let opened = PostgresStore::open(&careful).await;
     assert!(
@@ -235,16 +221,14 @@ async fn a_database_that_loses_what_it_acknowledged_is_refused() {
 }
 
 #[tokio::test]
-async fn a_migration_can_be_repeated_with_a_running_node() {
+async fn a_migration_can_be_repeated_beside_a_node() {
     let Some(scratch) = scratch().await else {
         return;
     };
-    let store = PostgresStore::open(&cluster_options(&scratch))
-        .await
-        .unwrap();
+    let store = PostgresStore::open(&beside(&scratch)).await.unwrap();
     let shared: Arc<dyn Store> = Arc::clone(&store) as _;
     create(&shared, "a", NOW).await;
-    let options = cluster_options(&scratch);
+    let options = beside(&scratch);
     let migrated = tokio::join!(migrate(&options), migrate(&options));
     assert!(migrated.0.is_ok() && migrated.1.is_ok(), "{migrated:?}");
     let replay = store.replay(request("a")).await;

@@ -96,8 +96,8 @@ async fn what_no_standby_has_is_never_answered_as_done() {
     let refunded = store.refund(paid, refund, None, None, NOW);
     let refunded = unconfirmed(&operator, refunded).await;
     assert_eq!(refunded, Err(Fault::Stopping));
-    let notice = report("provider-kept", ProviderStatus::Processing);
-    let of = (account("sandbox-test"), "provider-kept".to_owned());
+    let notice = report("vendor-kept", ProviderStatus::Processing);
+    let of = (account("sandbox-test"), "vendor-kept".to_owned());
     let kept = store.keep_callback(of.0, of.1, Some(notice), NOW);
     let kept = unconfirmed(&operator, kept).await;
     assert_eq!(kept, Err(Fault::Stopping));

@@ -115,7 +115,7 @@ async fn connect(url: &str) -> Result<Client, String> {
 }
 
 #[tokio::test]
-async fn a_server_on_the_network_is_trusted_under_a_name_that_an_authority_vouches_for_alone() {
+async fn a_server_on_the_network_is_believed_under_a_name_that_an_authority_vouches_for_alone() {
     if !Scratch::available().unwrap() {
         return;
     }

@@ -13,7 +13,7 @@ use crate::suite::fixtures::*;
 use crate::suite::full;
 
 /// Kinds of rows, as reports name them.
-const KINDS: [&str; 38] = [
+const KINDS: [&str; 37] = [
     "account-switch",
     "api-key",
     "api-key-seen",
@@ -46,7 +46,6 @@ const KINDS: [&str; 38] = [
     "routing-batch",
     "search-mark",
     "timeline",
-    "figures",
     "trial",
     "webhook-event",
     "work",
@@ -56,7 +55,7 @@ const KINDS: [&str; 38] = [
 ];
 
 /// A statement that causes damage, the kind of row in the finding, and a part of its text.
-const DAMAGE: [(&str, &str, &str); 60] = [
+const DAMAGE: [(&str, &str, &str); 59] = [
     ("DELETE FROM due", "payment", "no row says when"),
     (
         "UPDATE due SET due_at = due_at + 1",
@@ -79,12 +78,16 @@ const DAMAGE: [(&str, &str, &str); 60] = [
         "columns",
     ),
     ("UPDATE payment SET status = -1", "payment", "columns"),
-    ("DELETE FROM payment", "timeline", "no row needs it"),
+    (
+        "DELETE FROM payment",
+        "timeline",
+        "nothing that is there needs it",
+    ),
     ("DELETE FROM attempt", "attempt", "it is missing"),
     (
         "UPDATE attempt SET ordinal = 7",
         "attempt",
-        "no row needs it",
+        "nothing that is there needs it",
     ),
     (
         "UPDATE attempt SET in_use = NOT in_use",
@@ -203,11 +206,7 @@ const DAMAGE: [(&str, &str, &str); 60] = [
         "webhook-event",
         "authentic",
     ),
-    (
-        "UPDATE endpoint SET wants = 0",
-        "endpoint",
-        "its subscriptions",
-    ),
+    ("UPDATE endpoint SET wants = 0", "endpoint", "what it wants"),
     (
         "DELETE FROM merchant",
         "endpoint",
@@ -236,12 +235,12 @@ const DAMAGE: [(&str, &str, &str); 60] = [
     (
         "DELETE FROM connection",
         "connect-code",
-        "the object for which it was redeemed is missing",
+        "what it was redeemed for is missing",
     ),
     (
         "DELETE FROM api_key",
         "connection",
-        "the key that was created is missing",
+        "the key that was made is missing",
     ),
     ("UPDATE operator SET created_at = 0", "operator", "columns"),
     (
@@ -270,11 +269,6 @@ const DAMAGE: [(&str, &str, &str); 60] = [
         "authentic",
     ),
     ("UPDATE trial SET slot = slot || 's'", "trial", "authentic"),
-    (
-        "UPDATE figures SET begin = begin + 1",
-        "figures",
-        "authentic",
-    ),
     ("DELETE FROM audit WHERE number = 2", "audit-line", "2"),
     (
         "UPDATE audit_end SET body = set_byte(body, 18, get_byte(body, 18) # 1)",
@@ -372,11 +366,11 @@ async fn planted_damage_is_found() {
         let harmed = client.transaction().await.unwrap();
         assert_ne!(harmed.execute(plant, &[]).await.unwrap(), 0, "{plant}");
         let report = verify::read(&harmed, &store.secrets, &()).await.unwrap();
-        let is_reported = report
+        let is_told = report
             .findings
             .iter()
             .any(|found| found.kind == kind && found.what.contains(what));
-        assert!(is_reported, "{plant}: {:?}", report.findings);
+        assert!(is_told, "{plant}: {:?}", report.findings);
     }
     assert_eq!(read(&scratch).await.findings, []);
 }

@@ -291,7 +291,7 @@ fn connect_code(known: &NamedIds, row: &Row, secrets: &Secrets) -> CheckedRow {
             (code.hash == hash(row), "it is another code's"),
             (columns, COLUMNS),
             (is_known, NO_MERCHANT),
-            (is_made, "the object for which it was redeemed is missing"),
+            (is_made, "what it was redeemed for is missing"),
         ]
     });
     (key, looked)
@@ -315,7 +315,7 @@ fn connection(known: &NamedIds, row: &Row, secrets: &Secrets) -> CheckedRow {
         let is_known = known.merchants.contains(&number(made.merchant.0));
         vec![
             (own == key, "it is another connection's"),
-            (has_key, "the key that was created is missing"),
+            (has_key, "the key that was made is missing"),
             (is_known, NO_MERCHANT),
         ]
     });

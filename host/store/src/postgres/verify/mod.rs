@@ -11,11 +11,10 @@
 //! | `webhooks` | endpoints, events and deliveries |
 //! | `directory` | merchants, keys, operators, resellers, codes |
 //! | `modules` | the content of slots |
-//! | `routing_log`, `trials`, `figures` | routing decisions; counts of versions on trial; figures of payments |
+//! | `routing_log`, `trials` | routing decisions; counts of versions on trial |
 //! | `singles` | the audit log, counters, and tables with a single row |
 
 mod directory;
-mod figures;
 mod modules;
 mod payments;
 mod reading;
@@ -75,7 +74,6 @@ pub(crate) async fn read(
     modules::read(&mut reading, &newest).await?;
     routing_log::read(&mut reading).await?;
     trials::read(&mut reading).await?;
-    figures::read(&mut reading).await?;
     singles::read(&mut reading).await?;
     Ok(reading.report())
 }

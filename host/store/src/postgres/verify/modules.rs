@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kassette_domain::audit::SlotSnapshot;
+use kassette_domain::audit::KeptSlot;
 use kassette_domain::id::{Digest, Slot};
 use tokio_postgres::Row;
 
@@ -22,7 +22,7 @@ pub(super) async fn read(
     newest: &NewestEntries,
 ) -> Result<(), OpenError> {
     reading.each("module", MODULES, module).await?;
-    let mut kept: BTreeMap<Slot, SlotSnapshot> = BTreeMap::new();
+    let mut kept: BTreeMap<Slot, KeptSlot> = BTreeMap::new();
     let mut changes = reading.cursor(ALL_CHANGES, 0).await?;
     while let Some(row) = reading.next(&mut changes).await? {
         reading.count("slot-change");
@@ -44,7 +44,7 @@ pub(super) async fn read(
 }
 
 /// Applies a change to a slot's state.
-fn follow(kept: &mut SlotSnapshot, content: SlotContent) {
+fn follow(kept: &mut KeptSlot, content: SlotContent) {
     match content {
         SlotContent::Version { digest, cause } if cause == TRIAL_CAUSE => {
             kept.candidate = Some(digest);
@@ -60,9 +60,9 @@ fn follow(kept: &mut SlotSnapshot, content: SlotContent) {
         }
         SlotContent::Disabled(is_disabled) => kept.is_disabled = Some(is_disabled),
         SlotContent::Removed => {
-            *kept = SlotSnapshot {
+            *kept = KeptSlot {
                 version: Some(None),
-                ..SlotSnapshot::default()
+                ..KeptSlot::default()
             };
         }
     }

@@ -24,7 +24,7 @@ use crate::postgres::payments::stored::{self, DECISION, EVENT, NOTES, TRANSITION
 use crate::postgres::verify::COLUMNS;
 use crate::postgres::verify::reading::{CheckedRow, Reading};
 use crate::postgres::{millis, number, time, uuid};
-use crate::report::{MISSING, UNREFERENCED};
+use crate::report::{MISSING, STRAY};
 use crate::retention::Rule;
 use crate::rows::movements::decode;
 use crate::rows::notes;
@@ -74,7 +74,7 @@ const PARKED: &str =
     "/* verify: parked */ SELECT k.account, k.reference, k.ordinal, k.until, k.body, r.parked,
         k.until > extract(epoch FROM clock_timestamp()) * 1000
     FROM parked k LEFT JOIN reference r USING (account, reference)";
-const POSTPONED: &str = "/* verify: laggards */ SELECT l.rule, l.payment, l.at, p.id IS NOT NULL
+const LAGGARDS: &str = "/* verify: laggards */ SELECT l.rule, l.payment, l.at, p.id IS NOT NULL
     FROM laggard l LEFT JOIN payment p ON p.id = l.payment";
 
 /// Rows that belong to a payment.
@@ -105,15 +105,9 @@ pub(super) async fn read(reading: &mut Reading<'_>) -> Result<(), OpenError> {
         let payment = reading.next(&mut payments).await?;
         let of = payment.as_ref().map(|row| row.get::<_, Uuid>(0));
         let own = Own {
-            attempts: reading
-                .own(&mut attempts, of, UNREFERENCED, attempt_named)
-                .await?,
-            lines: reading
-                .own(&mut lines, of, UNREFERENCED, line_named)
-                .await?,
-            listed: reading
-                .own(&mut listed, of, UNREFERENCED, listed_named)
-                .await?,
+            attempts: reading.own(&mut attempts, of, STRAY, attempt_named).await?,
+            lines: reading.own(&mut lines, of, STRAY, line_named).await?,
+            listed: reading.own(&mut listed, of, STRAY, listed_named).await?,
             due: reading
                 .own(
                     &mut due,
@@ -122,18 +116,14 @@ pub(super) async fn read(reading: &mut Reading<'_>) -> Result<(), OpenError> {
                     due_named,
                 )
                 .await?,
-            refunds: reading
-                .own(&mut refunds, of, UNREFERENCED, refund_named)
-                .await?,
+            refunds: reading.own(&mut refunds, of, STRAY, refund_named).await?,
             references: reading
-                .own(&mut references, of, UNREFERENCED, reference_named)
+                .own(&mut references, of, STRAY, reference_named)
                 .await?,
             searched: reading
-                .own(&mut searched, of, UNREFERENCED, searched_named)
+                .own(&mut searched, of, STRAY, searched_named)
                 .await?,
-            marked: reading
-                .own(&mut marked, of, UNREFERENCED, marked_named)
-                .await?,
+            marked: reading.own(&mut marked, of, STRAY, marked_named).await?,
             movements: reading
                 .own(&mut moved, of, NO_PAYMENT, movement_named)
                 .await?,
@@ -145,9 +135,7 @@ pub(super) async fn read(reading: &mut Reading<'_>) -> Result<(), OpenError> {
     reading.each("movement", UNKNOWN, unknown).await?;
     reading.each("work", WORK, work).await?;
     reading.each("parked-notice", PARKED, parked).await?;
-    reading
-        .each("retention-laggard", POSTPONED, postponed)
-        .await
+    reading.each("retention-laggard", LAGGARDS, laggard).await
 }
 
 /// An attempt's ordinal; an invalid one becomes 255, which no attempt has.
@@ -281,7 +269,7 @@ fn judge(reading: &mut Reading<'_>, row: &Row, own: &Own) -> Result<(), OpenErro
     let attempts: Vec<_> = attempts.into_iter().map(|(_, attempt)| attempt).collect();
     ledger(reading, &key, &attempts, own)?;
     let aggregate = PaymentAggregate { payment, attempts };
-    let amount = SearchKey::Amount(aggregate.payment.environment, aggregate.payment.due);
+    let amount = SearchKey::Amount(aggregate.payment.due);
     let mut marks = reading.secrets.search_marks(&aggregate);
     marks.extend(reading.secrets.marker.search(&amount));
     let (made, arrived): (_, i64) = (aggregate.payment.created_at, row.get(11));
@@ -297,11 +285,7 @@ fn judge(reading: &mut Reading<'_>, row: &Row, own: &Own) -> Result<(), OpenErro
             reading.find("payment", &key, "no row says when something is due on it");
         }
         (None, Some(at)) => {
-            reading.find(
-                "due",
-                &schema::timer(time(at), id),
-                "no due row exists for that time",
-            );
+            reading.find("due", &schema::timer(time(at), id), "nothing is due then");
         }
         (Some(expected), Some(at)) if expected != at => {
             let what = "its next due time does not follow from its state";
@@ -340,7 +324,7 @@ fn attempts(
     for (ordinal, row) in there.into_iter().zip(rows) {
         let key = schema::attempt(payment.id, ordinal);
         if ordinal >= count {
-            reading.find("attempt", &key, UNREFERENCED);
+            reading.find("attempt", &key, STRAY);
             continue;
         }
         let opened = open_attempt(&reading.secrets.sealer, &key, row.get(6));
@@ -420,10 +404,10 @@ fn history(
         payment: key,
         rows: &mut left,
     };
-    lines.take_lines::<RoutingDecision>(DECISION, kept, "routing decisions")?;
+    lines.take::<RoutingDecision>(DECISION, kept, "routing decisions")?;
     let transitions: Vec<Transition> =
-        lines.take_lines(TRANSITION, counters.transitions, "lines of its timeline")?;
-    let events: Vec<EventRow> = lines.take_lines(EVENT, counters.events, "events")?;
+        lines.take(TRANSITION, counters.transitions, "lines of its timeline")?;
+    let events: Vec<EventRow> = lines.take(EVENT, counters.events, "events")?;
     let is_notes = |row: &mut &Row| notes::has_row(payment) && row.get::<_, i16>(1) == NOTES;
     let noted: Vec<&Row> = left.extract_if(.., is_notes).take(1).collect();
     if notes::has_row(payment) && noted.is_empty() {
@@ -436,7 +420,7 @@ fn history(
     }
     for line in left {
         let (kind, line) = line_named(line);
-        reading.find(kind, &line, UNREFERENCED);
+        reading.find(kind, &line, STRAY);
     }
     let complete = (transitions.len(), events.len())
         == (
@@ -468,7 +452,7 @@ struct Lines<'l, 'r, 'a> {
 
 impl Lines<'_, '_, '_> {
     /// Removes and decodes lines 0 to `count` (exclusive) of a kind; reports missing ones.
-    fn take_lines<T: DeserializeOwned>(
+    fn take<T: DeserializeOwned>(
         &mut self,
         kind: i16,
         count: u16,
@@ -538,12 +522,12 @@ fn parked(row: &Row, secrets: &Secrets) -> CheckedRow {
 }
 
 /// A payment that retention will examine again.
-fn postponed(row: &Row, _: &Secrets) -> CheckedRow {
+fn laggard(row: &Row, _: &Secrets) -> CheckedRow {
     let rule = u8::try_from(row.get::<_, i16>(0))
         .ok()
         .and_then(Rule::of_tag);
     let tag = rule.map_or(u8::MAX, Rule::tag);
-    let key = schema::postponed(time(row.get(2)), tag, payment_id(row, 1));
+    let key = schema::laggard(time(row.get(2)), tag, payment_id(row, 1));
     let missing = "the payment that it is about is missing";
     let looked = vec![
         (rule.is_some(), "it is about nothing"),

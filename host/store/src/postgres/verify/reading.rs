@@ -8,12 +8,12 @@ use uuid::Uuid;
 
 use crate::Fault;
 use crate::postgres::errors::OpenError;
-use crate::report::{ELSEWHERE, Findings, MISSING, Progress, UNREFERENCED, VerifyReport};
+use crate::report::{ELSEWHERE, Findings, MISSING, Progress, STRAY, VerifyReport};
 use crate::rows::schema::Key;
 use crate::rows::seal::Secrets;
 
 /// What to do about damage.
-const RESTORE: &str = "keep a copy of the database in its current state, and restore its latest backup in which `kassette verify` finds no error";
+const RESTORE: &str = "keep a copy of the database as it is, and bring its latest backup back in which `kassette verify` finds nothing";
 /// Number of rows fetched at once.
 const AT_ONCE: i32 = 256;
 
@@ -130,7 +130,7 @@ impl<'a> Reading<'a> {
         &mut self,
         cursor: &mut Cursor,
         of: Option<Uuid>,
-        unreferenced: &'static str,
+        stray: &'static str,
         name: fn(&Row) -> (&'static str, Key),
     ) -> Result<Vec<Row>, OpenError> {
         let mut own = Vec::new();
@@ -144,7 +144,7 @@ impl<'a> Reading<'a> {
             self.count(kind);
             match of {
                 Some(of) if of == id => own.push(row),
-                _ => self.find(kind, &key, unreferenced),
+                _ => self.find(kind, &key, stray),
             }
         }
         Ok(own)
@@ -178,7 +178,7 @@ impl<'a> Reading<'a> {
             }
         }
         for key in there.keys().filter(|key| !promised.contains_key(*key)) {
-            self.find(kind, key, UNREFERENCED);
+            self.find(kind, key, STRAY);
         }
     }
 
@@ -200,12 +200,12 @@ impl<'a> Reading<'a> {
         &mut self,
         kind: &'static str,
         sql: &str,
-        check: impl Fn(&Row, &Secrets) -> CheckedRow,
+        look: impl Fn(&Row, &Secrets) -> CheckedRow,
     ) -> Result<(), OpenError> {
         let mut rows = self.cursor(sql, 0).await?;
         while let Some(row) = self.next(&mut rows).await? {
             self.count(kind);
-            let looked = check(&row, self.secrets);
+            let looked = look(&row, self.secrets);
             self.judge(kind, looked)?;
         }
         Ok(())

@@ -71,7 +71,7 @@ fn nonce(row: &tokio_postgres::Row, _: &Secrets) -> CheckedRow {
     let (reseller, mark): (i64, &[u8]) = (row.get(0), row.get(1));
     let is_mark = rows::nonces::NonceDigest::try_from(mark).is_ok();
     let key = [schema::NONCES, &reseller.to_be_bytes(), mark].concat();
-    (key, Ok(vec![(is_mark, "it does not belong to a nonce")]))
+    (key, Ok(vec![(is_mark, "it is no nonce's")]))
 }
 
 /// Verifies the audit log's chain; returns the newest entries about other rows.

@@ -65,14 +65,13 @@ fn endpoint(row: &Row, secrets: &Secrets) -> CheckedRow {
             && millis(endpoint.created_at) == row.get::<_, i64>(4)
             && endpoint.enabled == row.get::<_, bool>(5);
         let wants = u32::try_from(row.get::<_, i64>(6)).map(Wants);
-        let wants =
-            wants.is_ok_and(|wants| wants.comparable() == Wants::new(&endpoint).comparable());
+        let wants = wants.is_ok_and(|wants| wants.told() == Wants::new(&endpoint).told());
         vec![
             (endpoint.id == id, "it is another endpoint's"),
             (columns, COLUMNS),
             (
                 wants,
-                "its columns do not match its subscriptions: events are not delivered correctly",
+                "its columns do not say what it wants: events go astray",
             ),
             (row.get(7) || row.get(9), schema::no_owner(endpoint.owner)),
         ]
@@ -99,13 +98,13 @@ fn judge(reading: &mut Reading<'_>, row: &Row, own: &[Row]) -> Result<(), OpenEr
     }
     for delivery in own {
         let looked = outbox::delivery(&reading.secrets.sealer, delivery)
-            .map(|each| column_checks(&each, delivery, row));
+            .map(|each| looks(&each, delivery, row));
         reading.judge("delivery", (named(delivery).1, looked))?;
     }
     Ok(())
 }
 
-fn column_checks(delivery: &Delivery, row: &Row, event: &Row) -> Vec<(bool, &'static str)> {
+fn looks(delivery: &Delivery, row: &Row, event: &Row) -> Vec<(bool, &'static str)> {
     let is_pending = delivery.status == DeliveryStatus::Pending;
     let columns = row.get::<_, i16>(2) == event.get::<_, i16>(1)
         && row.get::<_, Uuid>(4) == event.get::<_, Uuid>(2)

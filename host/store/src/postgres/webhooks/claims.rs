@@ -119,7 +119,7 @@ impl Claims {
     }
 
     /// Removes and returns this node's leases on deliveries.
-    fn remove_leases(&self, deliveries: &[DeliveryId]) -> (Vec<Uuid>, Vec<i64>) {
+    fn take(&self, deliveries: &[DeliveryId]) -> (Vec<Uuid>, Vec<i64>) {
         let mut leases = self.leases.lock();
         let taken = deliveries.iter().filter_map(|id| leases.remove_entry(id));
         taken
@@ -189,7 +189,7 @@ const CLAIM: &str = "/* deliveries: claim */
     ORDER BY l.next_at, l.id";
 
 /// Ends leases that are unchanged since they were granted.
-const RELEASE: &str = "/* deliveries: give back */
+const GIVE_BACK: &str = "/* deliveries: give back */
     WITH lightly AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))
     UPDATE delivery d SET leased_until = 0
     FROM lightly, unnest($1::uuid[], $2::bigint[]) AS v(id, until)
@@ -244,12 +244,15 @@ impl PostgresStore {
     }
 
     /// Releases the leases of deliveries that were claimed but not attempted.
-    pub(crate) async fn release_unattempted(&self, deliveries: &[DeliveryId]) -> Result<(), Fault> {
-        let (ids, until) = self.claims.remove_leases(deliveries);
+    pub(crate) async fn give_deliveries_back(
+        &self,
+        deliveries: &[DeliveryId],
+    ) -> Result<(), Fault> {
+        let (ids, until) = self.claims.take(deliveries);
         if ids.is_empty() {
             return Ok(());
         }
-        let given = self.workers.repeat(RELEASE, &[&ids, &until]).await;
+        let given = self.workers.repeat(GIVE_BACK, &[&ids, &until]).await;
         given.map(drop)
     }
 }
@@ -333,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_that_has_passed_something_goes_back_to_it_once_all_that_waits_is_checked() {
+    fn a_mark_that_has_passed_something_goes_back_to_it_once_all_that_waits_is_looked_at() {
         let claims = Claims::default();
         let noted = |now: u64, first| {
             let mark = claims.mark(ENDPOINT, at(now));
@@ -352,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_that_fails_moves_no_mark_but_one_that_checked_all_that_waits() {
+    fn a_claim_that_fails_moves_no_mark_but_one_that_looked_at_all_that_waits() {
         let claims = Claims::default();
         let mark = claims.mark(ENDPOINT, at(1000));
         claims.fail(ENDPOINT, mark, at(1000));

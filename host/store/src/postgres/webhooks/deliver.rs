@@ -263,8 +263,8 @@ impl PostgresStore {
         let others = each().filter(|(_, outcome)| !is_taken(outcome));
         let others: Vec<_> = others.map(|((id, _), _)| *id).collect();
         // Leases that are not ended here expire.
-        if let Err(fault) = self.release_unattempted(&others).await {
-            tracing::warn!(error = %fault, "leases of deliveries were not released");
+        if let Err(fault) = self.give_deliveries_back(&others).await {
+            tracing::warn!(error = %fault, "leases of deliveries were not given back");
         }
     }
 }

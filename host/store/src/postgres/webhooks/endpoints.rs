@@ -9,7 +9,7 @@ use kassette_domain::id::EndpointId;
 use kassette_domain::key::KeyOwner;
 use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
-use kassette_domain::webhook::{DisabledBy, Endpoint, EndpointSecrets};
+use kassette_domain::webhook::{Endpoint, EndpointSecrets};
 use tokio_postgres::Row;
 
 use crate::postgres::database::{Failure, TransactionWork, Tx, execute, row, rows};
@@ -65,7 +65,7 @@ async fn load(
 }
 
 /// Other endpoints of the same owner and environment, except `leaving`. Call within a change of the directory.
-pub(crate) async fn other_endpoints(
+pub(crate) async fn beside(
     tx: &Tx<'_>,
     endpoint: &Endpoint,
     leaving: Option<EndpointId>,
@@ -106,7 +106,7 @@ impl TransactionWork for CreateEndpoint {
         if !is_there {
             return Ok(EndpointCreated::NoSuchOwner);
         }
-        let others = other_endpoints(tx, endpoint, None).await?;
+        let others = beside(tx, endpoint, None).await?;
         if let Some(same) = Endpoint::at(&others, &endpoint.url) {
             return Ok(EndpointCreated::Taken(same.id));
         }
@@ -183,17 +183,16 @@ impl TransactionWork for ReplaceEndpoint {
         let Some((stored, secrets)) = load(tx, sealer, self.before.id).await? else {
             return Ok(EndpointReplaced::Unknown);
         };
-        // The caller's copies of `off` and `disabled_by` are not compared: only the store changes them.
+        // The caller's copy of `off` is not compared: only the store changes it.
         let seen = Endpoint {
             off: stored.off.clone(),
-            disabled_by: stored.disabled_by.clone(),
             ..self.before.clone()
         };
         if stored != seen {
             return Ok(EndpointReplaced::Stale);
         }
         if stored.url != self.after.url {
-            let others = other_endpoints(tx, &stored, None).await?;
+            let others = beside(tx, &stored, None).await?;
             if let Some(same) = Endpoint::at(&others, &self.after.url) {
                 return Ok(EndpointReplaced::Taken(same.id));
             }
@@ -203,8 +202,7 @@ impl TransactionWork for ReplaceEndpoint {
             event_types: self.after.event_types.clone(),
             ..stored
         };
-        let author = DisabledBy::author(&self.audited);
-        after.switch(self.after.enabled, author, self.now);
+        after.switch(self.after.enabled, self.now);
         update(tx, sealer, &after, &secrets).await?;
         audit::append(tx, self.audited.clone(), self.now).await?;
         Ok(EndpointReplaced::Done(after))
@@ -226,12 +224,12 @@ pub(crate) async fn disable(
     if !endpoint.enabled || endpoint.url != off.url {
         return Ok(());
     }
-    endpoint.switch(false, DisabledBy::Gone, now);
+    endpoint.switch(false, now);
     update(tx, sealer, &endpoint, &secrets).await?;
-    let others = other_endpoints(tx, &endpoint, None).await?.into_iter();
-    let notified = others.filter(|other| other.wants(EventType::WebhookDisabled));
-    let notified: Vec<_> = notified.map(|other| other.id).collect();
-    outbox::queue_disabled_event(tx, &endpoint, &notified, now).await?;
+    let others = beside(tx, &endpoint, None).await?.into_iter();
+    let told = others.filter(|other| other.wants(EventType::WebhookDisabled));
+    let told: Vec<_> = told.map(|other| other.id).collect();
+    outbox::tell_disabled(tx, &endpoint, &told, now).await?;
     audit::append(tx, off.audited.clone(), now).await?;
     Ok(())
 }

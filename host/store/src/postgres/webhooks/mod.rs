@@ -276,8 +276,8 @@ impl Deliveries for PostgresStore {
         })
     }
 
-    fn release_deliveries(&self, deliveries: Vec<DeliveryId>) -> StoreFuture<'_, ()> {
-        self.run_to_end(async move |store| store.release_unattempted(&deliveries).await)
+    fn give_back(&self, deliveries: Vec<DeliveryId>) -> StoreFuture<'_, ()> {
+        self.run_to_end(async move |store| store.give_deliveries_back(&deliveries).await)
     }
 
     fn tried(

@@ -43,7 +43,7 @@ macro_rules! first_id {
 }
 
 /// A step's events, each for every endpoint that wants it: of the payment's merchant, and of others.
-macro_rules! select_deliveries {
+macro_rules! told {
     ($others:literal) => {
         concat!(
             "SELECT v.event, v.kind, v.at, v.body, e.id AS endpoint
@@ -57,14 +57,14 @@ macro_rules! select_deliveries {
 }
 
 /// Adds the queueing of events to a step's statement: for each endpoint that subscribes to them, of the
-/// payment's merchant and, if `includes_reseller`, of the reseller that created it and may still work for the
+/// payment's merchant and, if `tells_reseller`, of the reseller that created it and may still work for the
 /// merchant. The statement returns these endpoints.
 pub(crate) fn add(
     statement: &mut StatementBuilder,
     sealer: &Sealer,
     payment: &Payment,
     events: &[Event],
-    includes_reseller: bool,
+    tells_reseller: bool,
 ) -> Result<(), Fault> {
     if events.is_empty() {
         return Ok(());
@@ -84,20 +84,20 @@ pub(crate) fn add(
         number(payment.merchant.0),
         environment(payment.environment),
     ];
-    let notified = match payment.origin {
-        Origin::Reseller { reseller, .. } if includes_reseller => {
+    let told = match payment.origin {
+        Origin::Reseller { reseller, .. } if tells_reseller => {
             arguments.push(Box::new(number(reseller.0)));
             // Same condition as `may_work`.
-            select_deliveries!(
+            told!(
                 "UNION ALL SELECT e.id, e.wants FROM endpoint e
                     JOIN delegation d ON d.reseller = e.reseller AND d.merchant = $6 AND d.authorized
                     JOIN reseller r ON r.id = e.reseller AND (r.live_rollout OR $7 = 0)
                 WHERE e.merchant = 0 AND e.reseller = $8 AND e.environment = $7"
             )
         }
-        Origin::Merchant { .. } | Origin::Reseller { .. } => select_deliveries!(""),
+        Origin::Merchant { .. } | Origin::Reseller { .. } => told!(""),
     };
-    statement.add("told", notified, arguments);
+    statement.add("told", told, arguments);
     statement.add(
         "bodies",
         "INSERT INTO event_body (id, kind, payment, body, deliveries)
@@ -230,14 +230,14 @@ pub(crate) async fn test(
     Ok(delivery)
 }
 
-/// Queues an event for the endpoints `notified`: another endpoint of their owner was disabled.
-pub(crate) async fn queue_disabled_event(
+/// Queues an event for the endpoints `told`: another endpoint of their owner was disabled.
+pub(crate) async fn tell_disabled(
     tx: &Tx<'_>,
     disabled: &Endpoint,
-    notified: &[EndpointId],
+    told: &[EndpointId],
     now: Time,
 ) -> Result<(), Failure> {
-    if notified.is_empty() {
+    if told.is_empty() {
         return Ok(());
     }
     let event = EventId::from_bytes(random_id()?);
@@ -247,7 +247,7 @@ pub(crate) async fn queue_disabled_event(
     let body = EventBody::of_test(kind, payment, message.body()).encode(tx.sealer(), event)?;
     let sql = "/* event: insert */ INSERT INTO event_body (id, kind, payment, body, deliveries)
         VALUES ($1, $2, $3, $4, $5)";
-    let count = i32::try_from(notified.len()).unwrap_or(i32::MAX);
+    let count = i32::try_from(told.len()).unwrap_or(i32::MAX);
     let number = i16::from(number_of(kind));
     let of = uuid(payment.as_bytes());
     execute(
@@ -256,7 +256,7 @@ pub(crate) async fn queue_disabled_event(
         &[&uuid(event.as_bytes()), &number, &of, &body, &count],
     )
     .await?;
-    for endpoint in notified {
+    for endpoint in told {
         let id = schema::webhooks::first_delivery(now, event, *endpoint);
         let delivery = Delivery {
             id,

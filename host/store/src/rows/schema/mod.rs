@@ -34,7 +34,6 @@
 //! | `rlg/` | slot's name, time, number | entries of the routing log, sealed |
 //! | `rlt/` | time, number, slot's name | number and size of these entries |
 //! | `trl/` | slot | counts of its latest trial |
-//! | `fig/` | environment, start of a period | figures of the period |
 //!
 //! The rows of webhooks are in `webhooks`, of resellers in `resellers`, of the connect exchange in `connect`.
 //!
@@ -78,7 +77,7 @@ pub(crate) const REFUND_IDS: &[u8] = b"rfi/";
 pub(crate) const EVENT_IDS: &[u8] = b"evx/";
 pub(crate) const PAYMENT_INDEX: &[u8] = b"reg/";
 pub(crate) const RETENTION: &[u8] = b"meta/retention";
-pub(crate) const POSTPONED: &[u8] = b"lag/";
+pub(crate) const LAGGARDS: &[u8] = b"lag/";
 pub(crate) const TIMERS: &[u8] = b"due/";
 pub(crate) const IN_USE: &[u8] = b"use/";
 pub(crate) const REFERENCES: &[u8] = b"ref/";
@@ -96,7 +95,6 @@ pub(crate) const AUDIT: &[u8] = b"aud/";
 pub(crate) const ROUTING_BATCHES: &[u8] = b"rlg/";
 pub(crate) const ROUTING_BY_TIME: &[u8] = b"rlt/";
 pub(crate) const TRIALS: &[u8] = b"trl/";
-pub(crate) const FIGURES: &[u8] = b"fig/";
 
 fn key(parts: &[&[u8]]) -> Key {
     parts.concat()
@@ -292,13 +290,13 @@ pub(crate) fn timer_about(key: &[u8]) -> Option<TimerOf> {
 }
 
 /// A payment that a rule examines again.
-pub(crate) fn postponed(at: Time, rule: u8, payment: PaymentId) -> Key {
-    key(&[POSTPONED, &ascending(at), &[rule], payment.as_bytes()])
+pub(crate) fn laggard(at: Time, rule: u8, payment: PaymentId) -> Key {
+    key(&[LAGGARDS, &ascending(at), &[rule], payment.as_bytes()])
 }
 
 /// The rule and the payment in a key of `lag/`.
-pub(crate) fn postponed_about(key: &[u8]) -> Option<(u8, PaymentId)> {
-    let (rule, payment) = key.get(POSTPONED.len() + 8..)?.split_first()?;
+pub(crate) fn laggard_about(key: &[u8]) -> Option<(u8, PaymentId)> {
+    let (rule, payment) = key.get(LAGGARDS.len() + 8..)?.split_first()?;
     Some((*rule, PaymentId::from_bytes(payment.try_into().ok()?)))
 }
 
@@ -634,32 +632,6 @@ pub(crate) fn routing_batch_by_time(key: &[u8]) -> Option<Key> {
 
 pub(crate) fn trial(slot: &Slot) -> Key {
     key(&[TRIALS, slot.as_str().as_bytes()])
-}
-
-/// The figures of an environment's period.
-pub(crate) fn figures(environment: Environment, begin: Time) -> Key {
-    key(&[&figures_of(environment), &begin.as_millis().to_be_bytes()])
-}
-
-/// Prefix of an environment's figures.
-pub(crate) fn figures_of(environment: Environment) -> Key {
-    let world: &[u8] = match environment {
-        Environment::Test => b"t",
-        Environment::Live => b"l",
-    };
-    key(&[FIGURES, world])
-}
-
-/// The environment and the start of the period in a key of `fig/`.
-pub(crate) fn period_of_figures(key: &[u8]) -> Option<(Environment, Time)> {
-    let (world, begin) = key.strip_prefix(FIGURES)?.split_first()?;
-    let environment = match world {
-        b't' => Environment::Test,
-        b'l' => Environment::Live,
-        _ => return None,
-    };
-    let begin = u64::from_be_bytes(begin.try_into().ok()?);
-    Some((environment, Time::from_millis(begin)))
 }
 
 /// The slot in a key of `trl/`.

@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_of_deliveries_stand_in_order_of_time_and_report_it() {
+    fn ids_of_deliveries_stand_in_order_of_time_and_tell_it() {
         let (early, late) = (
             Time::from_millis(1_800_000_000_001),
             Time::from_secs(1_900_000_000),

@@ -34,11 +34,7 @@ fn code(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault
     verifier.needs_owner(key, KeyOwner::Merchant(code.merchant))?;
     if code.redeemed_at.is_some() {
         let made = schema::connect::connection(code.merchant, code.environment, &code.origin);
-        verifier.needs(
-            key,
-            &made,
-            "the object for which it was redeemed is missing",
-        )?;
+        verifier.needs(key, &made, "what it was redeemed for is missing")?;
     }
     Ok(())
 }
@@ -51,6 +47,6 @@ fn connection(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(),
         return Err(records::damaged(key, "it is another connection's"));
     }
     let made = schema::api_key_index(connection.key);
-    verifier.needs(key, &made, "the key that was created is missing")?;
+    verifier.needs(key, &made, "the key that was made is missing")?;
     verifier.needs_owner(key, KeyOwner::Merchant(merchant))
 }

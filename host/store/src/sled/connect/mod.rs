@@ -13,7 +13,7 @@ use kassette_domain::time::Time;
 use kassette_domain::webhook::Endpoint;
 use kassette_engine::{Operation, Span};
 
-use crate::connects::{LISTED_FOR, audit_text, verify};
+use crate::connects::{LISTED_FOR, told, verify};
 use crate::rows::seal::Secrets;
 use crate::rows::source::{RowSource, Save as _};
 use crate::rows::{merchants, records, schema};
@@ -109,7 +109,7 @@ impl Operation<Memory> for Redeem {
         let before: Option<ShopConnection> = rows.load(&connection_key)?;
         // All checks come before the first write.
         let leaving = before.as_ref().map(|before| before.endpoint);
-        let others = endpoints::other_endpoints(rows, &endpoint, leaving)?;
+        let others = endpoints::beside(rows, &endpoint, leaving)?;
         if let Some(same) = Endpoint::at(&others, &endpoint.url) {
             return Ok(Exchanged::EndpointTaken(same.id));
         }
@@ -142,7 +142,7 @@ impl Operation<Memory> for Redeem {
         rows.put(key, row);
         rows.save(connection_key, &connection)?;
         let audited = Audited {
-            before: before.as_ref().map(audit_text),
+            before: before.as_ref().map(told),
             ..self.audited
         };
         audit::append(rows, audited, self.now)?;

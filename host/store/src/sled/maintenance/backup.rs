@@ -75,7 +75,7 @@ pub fn backup(
     loop {
         let mut next = NextRows::behind(after.as_deref());
         let rows = loop {
-            if let ControlFlow::Break(rows) = next.read_more(&view)? {
+            if let ControlFlow::Break(rows) = next.go_on(&view)? {
                 break rows;
             }
         };
@@ -86,7 +86,7 @@ pub fn backup(
     }
     let (totals, end) = encoder.end(&stopped.secrets.sealer)?;
     write(&end)?;
-    Ok(summary(head.payments, &totals, written))
+    Ok(told(head.payments, &totals, written))
 }
 
 /// Receives a backup from a running server, checks every piece, and writes it out unchanged. Checking its
@@ -116,7 +116,7 @@ pub fn receive(
                     made = made.max(row.unwrap_or_default());
                 }
             }
-            Piece::End(totals) => return Ok(summary(made, &totals, decoder.read())),
+            Piece::End(totals) => return Ok(told(made, &totals, decoder.read())),
         }
     }
 }
@@ -130,7 +130,7 @@ fn indexed(key: &[u8], row: &[u8]) -> u64 {
     kinds::claimed_payments_until(key, row)
 }
 
-fn summary(payments: u64, totals: &Totals, bytes: u64) -> BackedUp {
+fn told(payments: u64, totals: &Totals, bytes: u64) -> BackedUp {
     let name = |tag: u8| {
         let kind = KINDS.all().iter().find(|kind| kind.tag == tag);
         kind.map_or_else(|| tag.to_string(), |kind| kind.name.to_owned())
@@ -202,7 +202,7 @@ impl NextRows {
     }
 
     /// Reads more rows. Breaks with all rows of the piece; empty after the last row.
-    fn read_more(&mut self, view: &View<'_>) -> Result<ControlFlow<Vec<(Key, IVec)>>, Fault> {
+    fn go_on(&mut self, view: &View<'_>) -> Result<ControlFlow<Vec<(Key, IVec)>>, Fault> {
         loop {
             let found = view.scan(&self.rest, AT_ONCE)?;
             let is_last = found.len() < AT_ONCE;
@@ -268,7 +268,7 @@ enum GivenUp {
     #[error("its client went away or took nothing for {} s", STALLED.as_secs())]
     NotTaken,
     #[error(
-        "it was too slow for the changes of the server, or the disk failed; try again under less load, or write to a faster disk"
+        "it fell too far behind what was written meanwhile, or the disk failed; try again when less is going on, or write it to a faster disk"
     )]
     TooSlow,
     #[error("the server is stopping")]
@@ -304,10 +304,7 @@ impl Streaming {
             self.groups(encoder).await?;
             let began = Instant::now();
             let mut next = NextRows::behind(after.as_deref());
-            let rows = self
-                .reader
-                .read_aside(move |view| next.read_more(view))
-                .await?;
+            let rows = self.reader.read_aside(move |view| next.go_on(view)).await?;
             let Some((last, _)) = rows.last() else { break };
             after = Some(last.clone());
             let piece = encoder.rows(&rows)?;
@@ -321,7 +318,7 @@ impl Streaming {
 
     /// Sends the groups that were committed since.
     async fn groups(&mut self, encoder: &mut Encoder) -> Result<(), GivenUp> {
-        while let Some(commit) = self.commits.pop() {
+        while let Some(commit) = self.commits.take() {
             let piece = encoder.group(commit.number, &commit.made.written)?;
             self.send(piece).await?;
         }

@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use kassette_engine::{Db, Memtable, Rebuild, StageHook, disk_bytes};
+use kassette_engine::{Db, GoOn, Memtable, Rebuild, disk_bytes};
 
 use crate::Fault;
 use crate::report::VerifyReport;
@@ -34,7 +34,7 @@ pub fn compact(
     options: &OpenOptions,
     note: AuditNote,
     progress: &dyn Progress,
-    on_stage: StageHook<'_>,
+    go_on: GoOn<'_>,
 ) -> Result<Compacted, MaintenanceError> {
     let Stopped {
         db,
@@ -55,7 +55,7 @@ pub fn compact(
             Ok::<_, MaintenanceError>(())
         })?;
         drop(db);
-        let after = judged(&new, &secrets, "Verifying the new store", progress)?;
+        let after = judged(&new, &secrets, "Verifying what was written", progress)?;
         if after != before {
             return Err(MaintenanceError::NotTheSame);
         }
@@ -63,7 +63,7 @@ pub fn compact(
         Ok((new, after))
     });
     let (rebuild, (new, after)) = written?;
-    rebuild.finish(new, on_stage)?;
+    rebuild.finish(new, go_on)?;
     Ok(Compacted {
         bytes_before,
         bytes_after: disk_bytes(&options.path).map_err(MaintenanceError::io(&options.path))?,
@@ -101,7 +101,7 @@ pub(crate) fn judged(
     let judged = catch_unwind(AssertUnwindSafe(|| {
         let memtable = Memtable::over(db.clone());
         let mut verifier = Verifier::new(&KINDS, &memtable, secrets);
-        verifier.check_rows(&mut |rows| progress.advance(rows))?;
+        verifier.look(&mut |rows| progress.advance(rows))?;
         whole(&mut verifier)?;
         verifier.conclude()
     }));

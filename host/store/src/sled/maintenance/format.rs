@@ -223,7 +223,7 @@ pub enum FileError {
     #[error("the backup cannot be read: {0}")]
     Io(#[from] io::Error),
     /// The file is not a Kassette backup (wrong magic bytes).
-    #[error("the file is not a Kassette backup (wrong magic bytes)")]
+    #[error("this is no backup of kassette: it does not begin like one")]
     NoBackup,
     /// A later release wrote the file.
     #[error(
@@ -248,7 +248,9 @@ pub enum FileError {
         known: u32,
     },
     /// The file ends too early.
-    #[error("the backup is truncated after {read} bytes; use another copy or an earlier backup")]
+    #[error(
+        "the backup is cut off after {read} bytes: it has no end; use another copy or an earlier backup"
+    )]
     CutOff {
         /// Number of bytes in the file.
         read: u64,
@@ -266,12 +268,12 @@ pub enum FileError {
     Failed(String),
     /// The head does not name the master key.
     #[error(
-        "the backup is damaged: its proof of the master key has changed; use another copy or an earlier backup"
+        "the backup is damaged: its proof of the master key is not as it was written; use another copy or an earlier backup"
     )]
     NoProof,
     /// The file was made under another master key.
     #[error(
-        "the backup was made under another master key: it names the key {made_under}, and the given key is {given}. For a backup from before a change of the master key, use --old-key-file or KASSETTE_OLD_MASTER_KEY"
+        "the backup was made under another master key: it names the key {made_under}, and the one given is {given}. One from before a change of the master key opens with --old-key-file or KASSETTE_OLD_MASTER_KEY"
     )]
     WrongMasterKey {
         /// Id of the key that the file names.
@@ -281,12 +283,12 @@ pub enum FileError {
     },
     /// An earlier release made the file, or someone removed the code.
     #[error(
-        "the backup has no authentication code, so it may have been changed. If an earlier release made it and only you could write to it since, use --without-code"
+        "the backup has no authentication code, so what it holds may have been changed where it was kept. If an earlier release made it and only you could write to it since, say --without-code"
     )]
     NoCode,
     /// Someone without the key has changed the file.
     #[error(
-        "the backup's authentication code is wrong: the file was altered, or combined from others, after it was made. Use another copy or an earlier backup, and find out who can write to its folder"
+        "the backup's authentication code is wrong: the file was altered, or put together from others, after it was made. Use another copy or an earlier backup, and find out who can write where it was kept"
     )]
     WrongCode,
 }
@@ -467,7 +469,7 @@ impl<R: Read> Decoder<R> {
         let mut rows = Vec::new();
         while let Some((tag, rest)) = body.split_first() {
             body = rest;
-            let (key, value) = read_row(&mut body).ok_or_else(damaged)?;
+            let (key, value) = take(&mut body).ok_or_else(damaged)?;
             rows.push((KINDS.join(*tag, key).ok_or_else(damaged)?, value.to_vec()));
             self.counts[usize::from(*tag)] += 1;
         }
@@ -490,7 +492,7 @@ impl<R: Read> Decoder<R> {
         let mut changes = Vec::new();
         while let Some(([tag, written], rest)) = body.split_first_chunk() {
             body = rest;
-            let (key, value) = read_row(&mut body).ok_or_else(bad)?;
+            let (key, value) = take(&mut body).ok_or_else(bad)?;
             let key = KINDS.join(*tag, key).ok_or_else(bad)?;
             changes.push((key, (*written == 1).then(|| value.to_vec())));
             self.changes += 1;
@@ -557,7 +559,7 @@ impl<R: Read> Decoder<R> {
 }
 
 /// Reads the rest of a key and a value, preceded by both lengths.
-fn read_row<'a>(body: &mut &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
+fn take<'a>(body: &mut &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
     let (key_length, rest) = body.split_first_chunk()?;
     let (value_length, rest) = rest.split_first_chunk()?;
     let key_length = usize::from(u16::from_be_bytes(*key_length));

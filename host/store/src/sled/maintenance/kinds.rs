@@ -18,8 +18,8 @@ use crate::sled::open;
 use crate::sled::verifier::Verifier;
 use crate::sled::verifier::kinds::{Kind, Kinds, empty, plain, whole as sealed};
 use crate::sled::{
-    audit, connect, figures, merchants, movements, nonces, payments, resellers, routing_log,
-    trials, webhooks,
+    audit, connect, merchants, movements, nonces, payments, resellers, routing_log, trials,
+    webhooks,
 };
 
 /// All kinds.
@@ -28,7 +28,6 @@ pub(crate) static KINDS: LazyLock<Kinds> = LazyLock::new(|| {
         OWN,
         audit::checks::KINDS,
         connect::checks::KINDS,
-        figures::checks::KINDS,
         merchants::checks::KINDS,
         movements::checks::KINDS,
         nonces::checks::KINDS,
@@ -42,7 +41,7 @@ pub(crate) static KINDS: LazyLock<Kinds> = LazyLock::new(|| {
 
 /// Rows of the store as a whole.
 const OWN: &[Kind] = &[
-    Kind::new(16, "retention-laggard", schema::POSTPONED, postponed),
+    Kind::new(16, "retention-laggard", schema::LAGGARDS, laggard),
     Kind::new(19, "canary", schema::CANARY, canary).sealing(sealed::<String>),
     Kind::new(20, "format", schema::FORMAT, format).bare(),
     Kind::new(21, "last-group", GROUP, engines).bare(),
@@ -141,10 +140,10 @@ fn readable<T: DeserializeOwned>(
 }
 
 /// Checks the row of a payment that retention examines again.
-pub(crate) fn postponed(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+pub(crate) fn laggard(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
     empty(verifier, key, row)?;
     let (_, payment) =
-        schema::postponed_about(key).ok_or_else(|| records::damaged(key, "it is about nothing"))?;
+        schema::laggard_about(key).ok_or_else(|| records::damaged(key, "it is about nothing"))?;
     let missing = "the payment that it is about is missing";
     verifier.needs(key, &schema::payment(payment), missing)
 }

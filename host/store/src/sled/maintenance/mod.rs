@@ -53,7 +53,7 @@ pub enum MaintenanceError {
     NoStore(PathBuf),
     /// There is a store already.
     #[error(
-        "{} contains a store already: a backup can be restored only if there is none; move that folder away first", .0.display()
+        "{} holds a store already: a backup is only restored where none is; move that folder away first", .0.display()
     )]
     NotEmpty(PathBuf),
     /// The backup is not usable.
@@ -68,11 +68,11 @@ pub enum MaintenanceError {
         report: Box<VerifyReport>,
     },
     /// The new master key is the old one.
-    #[error("the store has this master key already: generate another one")]
+    #[error("the new master key is the one that the store has already: draw another")]
     SameKey,
     /// The new store's content differs from the old one's.
     #[error(
-        "the new store does not contain the same rows as the old one; nothing was changed. Check the disk"
+        "the new store does not hold what the old one does; nothing was changed. Check the disk"
     )]
     NotTheSame,
     /// The new store was not built, or did not replace the old one.

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use kassette_engine::{Rebuild, StageHook};
+use kassette_engine::{GoOn, Rebuild};
 use serde_json::json;
 
 use crate::Fault;
@@ -33,7 +33,7 @@ pub fn rekey(
     new_key: &MasterKey,
     note: AuditNote,
     progress: &dyn Progress,
-    on_stage: StageHook<'_>,
+    go_on: GoOn<'_>,
 ) -> Result<Rekeyed, MaintenanceError> {
     let Stopped {
         db,
@@ -68,7 +68,7 @@ pub fn rekey(
         })?;
         drop(db);
         // Opens every sealed value under the new key.
-        let after = judged(&new, &new_secrets, "Verifying the new store", progress)?;
+        let after = judged(&new, &new_secrets, "Verifying what was written", progress)?;
         if after != before {
             return Err(MaintenanceError::NotTheSame);
         }
@@ -84,7 +84,7 @@ pub fn rekey(
         Ok((new, after))
     });
     let (rebuild, (new, after)) = written?;
-    rebuild.finish(new, on_stage)?;
+    rebuild.finish(new, go_on)?;
     Ok(Rekeyed {
         resealed,
         rows: after.rows.values().sum(),

@@ -6,7 +6,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
 use kassette_domain::time::Time;
-use kassette_engine::{Db, IVec, Rebuild, StageHook, remove_leftovers};
+use kassette_engine::{Db, GoOn, IVec, Rebuild, remove_leftovers};
 use serde_json::json;
 
 use crate::report::VerifyReport;
@@ -73,7 +73,7 @@ impl<R: Read> BackupSource<R> {
         }
         Ok(Opened {
             decoder: decoder.checking(sealer.backup_code()?),
-            backup: BackupInfo {
+            told: BackupInfo {
                 release: head.release,
                 made_at: Time::rfc3339(head.at),
                 master_key: hex::encode(made_under),
@@ -87,7 +87,7 @@ impl<R: Read> BackupSource<R> {
 /// A backup whose head was read.
 struct Opened<R> {
     decoder: Decoder<R>,
-    backup: BackupInfo,
+    told: BackupInfo,
     /// Uses the master key under which the backup was made.
     sealer: Sealer,
 }
@@ -110,7 +110,7 @@ pub struct BackupInfo {
 pub struct Restored {
     /// The description from its head.
     #[serde(flatten)]
-    pub backup: BackupInfo,
+    pub told: BackupInfo,
     /// Rows, payments, findings.
     #[serde(flatten)]
     pub report: VerifyReport,
@@ -130,14 +130,14 @@ pub fn restore(
     despite_findings: bool,
     note: AuditNote,
     progress: &dyn Progress,
-    on_stage: StageHook<'_>,
+    go_on: GoOn<'_>,
 ) -> Result<Restored, MaintenanceError> {
     let store = options.path.as_path();
     refuse_full(store)?;
     // A file that is not a backup is refused before anything is created.
     let Opened {
         decoder,
-        backup,
+        told,
         sealer: old,
     } = source.open(&options.master)?;
     let target = options.take_folder()?;
@@ -147,20 +147,20 @@ pub fn restore(
         let is_old = old.key_id() != new.key_id();
         let db = replay(rebuild, decoder, is_old.then_some((&old, &new)), progress)?;
         begin_ledger(&db, &new, note.at)?;
-        let after = json!(backup);
+        let after = json!(told);
         note.write(&db, &new, "store.restore", None, Some(&after))?;
         let report = read_through(&db, new, progress)?;
         match report.is_whole() || despite_findings {
             true => Ok((db, report)),
             false => Err(MaintenanceError::NotWhole {
-                what: "the backup was not altered, but some of its rows contradict each other, so it is not restored",
+                what: "the backup is as it was written, but its rows do not all fit each other, so it is not restored",
                 report: Box::new(report),
             }),
         }
     });
     let (rebuild, (db, report)) = built?;
-    rebuild.finish(db, on_stage)?;
-    Ok(Restored { backup, report })
+    rebuild.finish(db, go_on)?;
+    Ok(Restored { told, report })
 }
 
 /// Verifies a backup in a temporary folder.
@@ -178,14 +178,14 @@ pub fn verify_backup(
     let verified = (|| {
         let Opened {
             decoder,
-            backup,
+            told,
             sealer,
         } = source.open(&options.master)?;
         let (_, report) = Rebuild::on_trial(options.take_folder()?)?.attempt(|rebuild| {
             let db = replay(rebuild, decoder, None, progress)?;
             read_through(&db, sealer, progress)
         })?;
-        Ok(Restored { backup, report })
+        Ok(Restored { told, report })
     })();
     remove_leftovers(store).map_err(&io)?;
     match fs::remove_dir_all(store) {

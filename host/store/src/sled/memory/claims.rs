@@ -21,7 +21,7 @@ pub(crate) struct Claims {
 
 impl Claims {
     /// Ends leases.
-    pub(crate) fn release(&self, deliveries: &[DeliveryId]) {
+    pub(crate) fn give_back(&self, deliveries: &[DeliveryId]) {
         let mut leases = self.leases.lock();
         for id in deliveries {
             leases.remove(id);
@@ -35,7 +35,7 @@ impl Claims {
     }
 
     /// Claims a delivery if it is unclaimed.
-    pub(crate) fn claim(&self, id: DeliveryId, now: Time, until: Time) -> bool {
+    pub(crate) fn take(&self, id: DeliveryId, now: Time, until: Time) -> bool {
         let mut leases = self.leases.lock();
         let is_free = leases.get(&id).is_none_or(|until| *until <= now);
         if is_free {

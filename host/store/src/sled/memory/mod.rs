@@ -105,7 +105,7 @@ impl Memory {
 pub(crate) fn enter(rows: &mut Rows<'_>, entered: Entered) -> Result<(), Fault> {
     let index = rows.shown();
     let memory = rows.state_mut();
-    if !index.read().has_capacity(memory.entered.len() + 1) {
+    if !index.read().has_room(memory.entered.len() + 1) {
         return Err(Fault::Unavailable(
             "the store holds as many payments as it can".into(),
         ));

@@ -197,7 +197,7 @@ impl PaymentIndex {
     }
 
     /// Whether this many more payments fit.
-    pub(crate) fn has_capacity(&self, more: usize) -> bool {
+    pub(crate) fn has_room(&self, more: usize) -> bool {
         self.len() + more < NONE as usize
     }
 

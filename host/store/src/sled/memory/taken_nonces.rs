@@ -125,7 +125,7 @@ impl AllTaken {
     }
 
     /// Reserves a nonce if it is free at `now`.
-    pub(crate) fn reserve(&mut self, taken: Taken, at_most: usize, now: Time) -> Reserved {
+    pub(crate) fn take(&mut self, taken: Taken, at_most: usize, now: Time) -> Reserved {
         let until = self.until.shard(&taken.mark).get(&taken.mark);
         if until.is_some_and(|until| now < *until) {
             return Reserved::Used;
@@ -227,7 +227,7 @@ mod tests {
         let now = Time::from_secs(10);
         let mut all = AllTaken::default();
         for number in 0..3 {
-            all.reserve(taken(number, 10 + u64::from(number)), 3, now);
+            all.take(taken(number, 10 + u64::from(number)), 3, now);
             all.keep();
         }
         let sealer = Sealer::new(&crate::MasterKey::from_bytes([7; 32]));
@@ -235,8 +235,8 @@ mod tests {
         let later = Time::from_secs(11);
         // Frees some, reserves one of them again and a new one, and fails.
         all.sweep(vec![taken(0, 10), taken(1, 11)]);
-        assert_eq!(all.reserve(taken(1, 99), 3, later), Reserved::Fresh);
-        assert_eq!(all.reserve(taken(9, 99), 3, later), Reserved::Fresh);
+        assert_eq!(all.take(taken(1, 99), 3, later), Reserved::Fresh);
+        assert_eq!(all.take(taken(9, 99), 3, later), Reserved::Fresh);
         all.roll_back();
         assert!(!all.has_new());
         assert_eq!(all.of[&ResellerId(1)], 3);
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_returned_when_a_flood_is_over() {
+    fn memory_is_given_back_when_a_flood_is_over() {
         let mut all = AllTaken::default();
         let flood: Vec<Taken> = (0..10_000_u32)
             .map(|number| Taken {
@@ -255,7 +255,7 @@ mod tests {
             })
             .collect();
         for each in &flood {
-            all.reserve(*each, flood.len(), Time::default());
+            all.take(*each, flood.len(), Time::default());
         }
         all.keep();
         all.sweep(flood);

@@ -9,7 +9,6 @@ use kassette_domain::id::{AccountId, KeyId, MerchantId, OperatorId};
 use kassette_domain::key::{ApiKey, KeyOwner, TokenHash};
 use kassette_domain::merchant::Merchant;
 use kassette_domain::operator::Operator;
-use kassette_domain::operator::OperatorChange;
 use kassette_domain::time::Time;
 use kassette_engine::{IVec, Operation, Span};
 
@@ -19,7 +18,7 @@ use crate::sled::audit::{self, Audit};
 use crate::sled::lists::{Order, TIME_AND_ID};
 use crate::sled::memory::{Memory, Rows, View};
 use crate::sled::merchants::api_keys::{Issue, Revoke, Rotate, SEEN_AT_ONCE, Seen};
-use crate::sled::merchants::operators::{ChangeOperator, CreateOperator, RemoveOperator};
+use crate::sled::merchants::operators::{CreateOperator, RemoveOperator};
 use crate::sled::store::SledStore;
 use crate::{
     Directory, Fault, KeyIssued, Listed, MAX_SEEN, NewMerchant, Paging, Replaced, StoreFuture,
@@ -249,30 +248,6 @@ impl Directory for SledStore {
         self.list(prefix, TIME_AND_ID, order, &paging, |view, key, row| {
             let hash: TokenHash = records::decode(view.sealer(), key, row)?;
             view.load(&schema::operator(hash))
-        })
-    }
-
-    fn operator_by_id(&self, id: OperatorId) -> StoreFuture<'_, Option<Operator>> {
-        self.read(
-            move |view| match view.load::<TokenHash>(&schema::operator_index(id))? {
-                Some(hash) => view.load(&schema::operator(hash)),
-                None => Ok(None),
-            },
-        )
-    }
-
-    fn change_operator(
-        &self,
-        id: OperatorId,
-        change: OperatorChange,
-        audited: Option<Audited>,
-        now: Time,
-    ) -> StoreFuture<'_, Option<Operator>> {
-        self.operate(ChangeOperator {
-            id,
-            change,
-            audited,
-            now,
         })
     }
 

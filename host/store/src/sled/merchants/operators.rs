@@ -4,7 +4,6 @@ use kassette_domain::audit::Audited;
 use kassette_domain::id::OperatorId;
 use kassette_domain::key::TokenHash;
 use kassette_domain::operator::Operator;
-use kassette_domain::operator::OperatorChange;
 use kassette_domain::time::Time;
 use kassette_engine::{Operation, Span};
 
@@ -27,7 +26,7 @@ impl Operation<Memory> for CreateOperator {
         let operator = self.operator;
         let others = rows.scan(&Span::prefix(schema::OPERATORS), MAX_OPERATORS)?;
         if others.len() == MAX_OPERATORS {
-            let why = format!("the maximum of {MAX_OPERATORS} operators is reached: remove one");
+            let why = format!("there are {MAX_OPERATORS} operators: remove one that is not needed");
             return Err(Fault::Unavailable(why));
         }
         for (key, hash) in others {
@@ -49,34 +48,6 @@ impl Operation<Memory> for CreateOperator {
         let by_time = schema::operator_by_time(operator.created_at, operator.id);
         rows.save(by_time, &operator.hash)?;
         audit::append(rows, self.audited, self.now)?;
-        Ok(Some(operator))
-    }
-}
-
-/// Changes an operator's role, sessions or questions.
-pub(crate) struct ChangeOperator {
-    pub(crate) id: OperatorId,
-    pub(crate) change: OperatorChange,
-    pub(crate) audited: Option<Audited>,
-    pub(crate) now: Time,
-}
-
-impl Operation<Memory> for ChangeOperator {
-    type Outcome = Option<Operator>;
-
-    fn apply(self, rows: &mut Rows<'_>) -> Result<Self::Outcome, Fault> {
-        let Some(hash) = rows.load::<TokenHash>(&schema::operator_index(self.id))? else {
-            return Ok(None);
-        };
-        let row = schema::operator(hash);
-        let mut operator: Operator = rows.expect(&row)?;
-        if !operator.apply(&self.change, self.now) {
-            return Ok(None);
-        }
-        rows.save(row, &operator)?;
-        if let Some(audited) = self.audited {
-            audit::append(rows, audited, self.now)?;
-        }
         Ok(Some(operator))
     }
 }

@@ -20,7 +20,7 @@ fn nonces(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fau
     let taken: Vec<Taken> = records::decode(&verifier.secrets.sealer, key, row)?;
     let last = taken.iter().map(|taken| taken.until).max();
     if last.is_none() || last != schema::leading_time(key, schema::NONCES) {
-        return Err(records::damaged(key, "its index entry has another time"));
+        return Err(records::damaged(key, "it stands at another time"));
     }
     Ok(())
 }

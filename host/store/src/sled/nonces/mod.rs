@@ -35,7 +35,7 @@ impl Operation<Memory> for Reserve {
             let why = "the clock went back to a time whose nonces are forgotten";
             return Err(Fault::Unavailable(why.into()));
         }
-        Ok(all.reserve(self.taken, self.at_most, self.now))
+        Ok(all.take(self.taken, self.at_most, self.now))
     }
 }
 

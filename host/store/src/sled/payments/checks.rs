@@ -74,9 +74,9 @@ fn payment_index(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<
         verifier.indexed = first.saturating_add(count);
     }
     for entry in entries {
-        verifier.record_entry(
+        verifier.tells(
             key,
-            &encoded_entry(&entry)?,
+            &told_of(&entry)?,
             "a payment that it names is missing or another",
         )?;
     }
@@ -84,7 +84,7 @@ fn payment_index(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<
 }
 
 /// Index entry that a payment must have, encoded.
-fn encoded_entry(entry: &Entry) -> Result<Vec<u8>, Fault> {
+fn told_of(entry: &Entry) -> Result<Vec<u8>, Fault> {
     postcard::to_stdvec(entry)
         .map_err(|error| Fault::Unavailable(format!("a record cannot be encoded: {error}")))
 }
@@ -95,9 +95,7 @@ fn due(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault>
     let at = schema::leading_time(key, schema::TIMERS).unwrap_or_default();
     match schema::timer_about(key) {
         None => Err(records::damaged(key, "it is about nothing")),
-        Some(schema::TimerOf::One(_)) => {
-            verifier.record_entry(key, key, "no due row exists for that time")
-        }
+        Some(schema::TimerOf::One(_)) => verifier.tells(key, key, "nothing is due then"),
         Some(schema::TimerOf::Shared { first, count }) => {
             due_together(verifier, key, at, first, count)
         }
@@ -126,7 +124,7 @@ fn due_together(
                 if own < at {
                     verifier.find(key, "a payment that it is about is due before");
                 }
-                verifier.record_entry(key, id.as_bytes(), "another row has the same value")?;
+                verifier.tells(key, id.as_bytes(), "another row says so too")?;
             }
             // Its due time has changed since, and it has its own row.
             Ok(Some(_)) => {}
@@ -156,7 +154,7 @@ fn payment(verifier: &mut Verifier<'_>, key: &[u8], _: &IVec) -> Result<(), Faul
     let marks = verifier.secrets.marks(payment);
     let entry = Entry::new(id, payment.merchant, payment.created_at, marks);
     let missing = "the payment index lacks it or has it wrong: no list or search finds it";
-    verifier.require_entry(schema::PAYMENT_INDEX, key, &encoded_entry(&entry)?, missing)?;
+    verifier.promise_told(schema::PAYMENT_INDEX, key, &told_of(&entry)?, missing)?;
     if counters.timer.map(Timer::at) != aggregate.due_at() {
         verifier.find(key, "its next due time does not follow from its state");
     }
@@ -164,10 +162,10 @@ fn payment(verifier: &mut Verifier<'_>, key: &[u8], _: &IVec) -> Result<(), Faul
     match counters.timer {
         None => {}
         Some(Timer::Own(at)) => {
-            verifier.require_entry(schema::TIMERS, key, &schema::timer(at, id), missing)?;
+            verifier.promise_told(schema::TIMERS, key, &schema::timer(at, id), missing)?;
         }
         Some(Timer::Shared(_)) => {
-            verifier.require_entry(schema::TIMERS, key, id.as_bytes(), missing)?
+            verifier.promise_told(schema::TIMERS, key, id.as_bytes(), missing)?
         }
     }
     if let Some(listed) = schema::resellers::payment_of(payment) {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kassette_domain::extras::NotesSummary;
+use kassette_domain::extras::NotesKept;
 use kassette_domain::id::PaymentId;
 use kassette_domain::key::{ApiKey, Environment, KeyOwner, TokenHash};
 use kassette_domain::lifecycle::PaymentAggregate;
@@ -31,7 +31,7 @@ pub(crate) fn replay(
     load: impl Fn(PaymentId) -> Result<Arc<Payment>, Fault>,
     (email_mark, notes): (
         impl Fn() -> Option<[u8; 32]>,
-        impl Fn() -> Option<NotesSummary>,
+        impl Fn() -> Option<NotesKept>,
     ),
 ) -> Result<Option<Created>, Fault> {
     for id in found {
@@ -90,7 +90,7 @@ impl Create {
         let email_mark = secrets.email_mark(&request);
         let notes = rows::notes::encode(&secrets.sealer, new.id, &request.extras.notes)?;
         let mut payment = Payment::new(new, email_mark, now);
-        payment.notes = secrets.notes_summary(&request.extras.notes);
+        payment.notes = secrets.notes_kept(&request.extras.notes);
         let aggregate = PaymentAggregate::new(payment);
         let counters = PaymentCounters {
             timer: aggregate.due_at().map(Timer::Shared),

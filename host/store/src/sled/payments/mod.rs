@@ -47,8 +47,8 @@ use crate::sled::payments::timers::{ClaimDue, NextDue, Settled};
 use crate::sled::payments::works::{CloseWork, OpenWork, WorkDone};
 use crate::sled::store::SledStore;
 use crate::{
-    About, CallbackStored, Created, EventsAsked, Fault, FoundId, History, IdPrefix, Listed,
-    MAX_DUE, Paging, PaymentFilter, Payments, RefundOrdered, Stepped, StoreFuture,
+    About, Created, EventsAsked, Fault, FoundId, History, IdPrefix, KeptCallback, Listed, MAX_DUE,
+    Paging, PaymentFilter, Payments, RefundOrdered, Stepped, StoreFuture,
 };
 
 impl Payments for SledStore {
@@ -59,7 +59,7 @@ impl Payments for SledStore {
             let reference = secrets.marker.reference(request.merchant, &request.origin);
             let found = payments.found(LookupKey::Reference, reference)?;
             let load = |id| Ok(payments.expect(id)?.payment);
-            let notes = || secrets.notes_summary(&request.extras.notes);
+            let notes = || secrets.notes_kept(&request.extras.notes);
             replay(
                 found,
                 &request,
@@ -155,7 +155,7 @@ impl Payments for SledStore {
         reference: String,
         report: Option<Report>,
         now: Time,
-    ) -> StoreFuture<'_, CallbackStored> {
+    ) -> StoreFuture<'_, KeptCallback> {
         self.operate(KeepCallback {
             account,
             reference,
@@ -176,7 +176,7 @@ impl Payments for SledStore {
             loop {
                 let before = claimed.len();
                 let mut settled = Settled::new(from, now);
-                let settled = self.read_aside(move |view| settled.search_more(view)).await;
+                let settled = self.read_aside(move |view| settled.go_on(view)).await;
                 // If the store cannot be read, the following operation reports the failure.
                 let settled = settled.unwrap_or_default();
                 let part = self.operate(ClaimDue {
@@ -209,7 +209,7 @@ impl Payments for SledStore {
 
     fn next_due(&self) -> StoreFuture<'_, Option<Time>> {
         let mut next = NextDue::default();
-        self.read_aside(move |view| next.search_more(view))
+        self.read_aside(move |view| next.go_on(view))
     }
 
     fn payment(&self, id: PaymentId) -> StoreFuture<'_, Option<Arc<Payment>>> {
@@ -253,22 +253,6 @@ impl Payments for SledStore {
                 let is_its = TokenHash::hash(attempt.return_token.expose()) == token;
                 is_its.then_some((attempt.id, aggregate))
             }))
-        })
-    }
-
-    fn aggregates(&self, payments: Vec<PaymentId>) -> StoreFuture<'_, Vec<PaymentAggregate>> {
-        let secrets = Arc::clone(&self.secrets);
-        let (mut payments, mut read) = (payments.into_iter(), Vec::new());
-        self.read_aside(move |view| {
-            while !view.is_enough() {
-                let Some(id) = payments.next() else {
-                    return Ok(ControlFlow::Break(std::mem::take(&mut read)));
-                };
-                let loaded = aggregates::load(view, &secrets.sealer, id);
-                let loaded = records::readable(loaded)?.flatten();
-                read.extend(loaded.map(|loaded| loaded.aggregate));
-            }
-            Ok(ControlFlow::Continue(()))
         })
     }
 

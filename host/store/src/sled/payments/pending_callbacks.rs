@@ -12,7 +12,7 @@ use crate::rows::schema;
 use crate::rows::source::{RowSource, Save as _};
 use crate::rows::stored::AttemptKey;
 use crate::sled::memory::{Memory, Rows};
-use crate::{CallbackStored, Fault};
+use crate::{Fault, KeptCallback};
 
 pub(crate) struct KeepCallback {
     pub(crate) account: AccountId,
@@ -22,13 +22,13 @@ pub(crate) struct KeepCallback {
 }
 
 impl Operation<Memory> for KeepCallback {
-    type Outcome = CallbackStored;
+    type Outcome = KeptCallback;
 
-    fn apply(self, rows: &mut Rows<'_>) -> Result<CallbackStored, Fault> {
+    fn apply(self, rows: &mut Rows<'_>) -> Result<KeptCallback, Fault> {
         let known: Option<AttemptKey> =
             rows.load(&schema::reference(&self.account, &self.reference))?;
         if let Some(known) = known {
-            return Ok(CallbackStored::Known(known.lookup(rows)?.id));
+            return Ok(KeptCallback::Known(known.lookup(rows)?.id));
         }
         sweep(rows, self.now)?;
         let (mut last, mut waiting) = (None, Vec::new());
@@ -46,15 +46,15 @@ impl Operation<Memory> for KeepCallback {
         let count: u32 = rows.load(&count_key)?.unwrap_or_default();
         let notice = match PendingCallback::admit(self.report, &waiting, count, self.now) {
             Admission::New(notice) => notice,
-            Admission::AlreadyStored => return Ok(CallbackStored::Stored),
-            Admission::Full => return Ok(CallbackStored::Full),
+            Admission::Kept => return Ok(KeptCallback::Kept),
+            Admission::Full => return Ok(KeptCallback::Full),
         };
         let ordinal = last.map_or(0, |last| u32::from_be_bytes(last).wrapping_add(1));
         let key = schema::pending_callback(&self.account, &self.reference, ordinal);
         rows.save(schema::pending_callback_end(notice.until, &key), &())?;
         rows.save(key, &notice)?;
         rows.save(count_key, &(count + 1))?;
-        Ok(CallbackStored::Stored)
+        Ok(KeptCallback::Kept)
     }
 }
 
@@ -75,7 +75,7 @@ fn notices(
 }
 
 /// Removes and returns the notices of a reference, oldest first, without expired ones.
-pub(crate) fn remove_notices(
+pub(crate) fn take(
     rows: &mut Rows<'_>,
     account: &AccountId,
     reference: &str,

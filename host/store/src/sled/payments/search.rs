@@ -53,8 +53,8 @@ impl SledStore {
         let marker = &self.secrets.marker;
         let list = match (&filter.order_id, &filter.search, filter.merchant) {
             (Some(order), ..) => List::With(LookupKey::Order, marker.order(order)),
-            (None, Some(SearchKey::Amount(environment, due)), _) => {
-                List::With(LookupKey::Amount, marker.amount(*environment, *due))
+            (None, Some(SearchKey::Amount(due)), _) => {
+                List::With(LookupKey::Amount, marker.amount(*due))
             }
             (None, Some(SearchKey::ClientRef(client_ref)), _) => {
                 return Box::pin(self.by_client_ref(client_ref.clone(), filter, paging));
@@ -68,7 +68,7 @@ impl SledStore {
         };
         let (period, secrets) = (period(&filter), Arc::clone(&self.secrets));
         self.page_of_payments(list, period, &paging, move |view, id| {
-            examine(view, &secrets, &filter, id)
+            look(view, &secrets, &filter, id)
         })
     }
 
@@ -97,7 +97,7 @@ impl SledStore {
             move |view, key, _| {
                 let id = schema::trailing_id(key).map(PaymentId::from_bytes);
                 let id = id.ok_or_else(|| records::damaged(key, "it names no payment"))?;
-                Ok(examine(view, &secrets, &filter, id)?.item)
+                Ok(look(view, &secrets, &filter, id)?.item)
             },
         );
         page.await
@@ -141,7 +141,7 @@ impl SledStore {
         let page = self.page_of((keys, None), (prefix, 16), &paging, move |view, key| {
             let id = schema::payment_id(key);
             let id = id.ok_or_else(|| records::damaged(key, "it names no payment"))?;
-            Ok(examine(view, &secrets, &filter, id)?.item)
+            Ok(look(view, &secrets, &filter, id)?.item)
         });
         page.await
     }
@@ -185,7 +185,7 @@ impl SledStore {
             let Some(attempt_key) = attempt_key else {
                 return Ok(None);
             };
-            Ok(examine(view, &secrets, &filter, attempt_key.payment)?.item)
+            Ok(look(view, &secrets, &filter, attempt_key.payment)?.item)
         });
         page.await
     }
@@ -239,7 +239,7 @@ impl SledStore {
         let page = self.page_of(found, (&prefix, TIME_AND_ID), &paging, move |view, key| {
             let id = schema::trailing_id(key).map(PaymentId::from_bytes);
             let id = id.ok_or_else(|| records::damaged(key, "it names no payment"))?;
-            Ok(examine(view, &secrets, &filter, id)?.item)
+            Ok(look(view, &secrets, &filter, id)?.item)
         });
         page.await
     }
@@ -295,7 +295,7 @@ fn found_id(view: &View<'_>, key: &[u8], row: &IVec) -> Result<Option<FoundId>, 
 }
 
 /// Whether a payment is as the filter says.
-fn examine(
+fn look(
     view: &View<'_>,
     secrets: &Secrets,
     filter: &PaymentFilter,

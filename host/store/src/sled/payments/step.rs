@@ -125,7 +125,7 @@ fn apply_pending(
         let Some(account) = account_of(aggregate, attempt) else {
             continue;
         };
-        for callback in pending_callbacks::remove_notices(rows, &account, &reference, now)? {
+        for callback in pending_callbacks::take(rows, &account, &reference, now)? {
             let mut next = aggregate.clone();
             match next.step(callback.step(attempt, now), now, schedule) {
                 Ok((_, more)) if are_free(rows, &next, &more)? => {

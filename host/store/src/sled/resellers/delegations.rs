@@ -118,7 +118,7 @@ pub(crate) fn authorize(
     };
     delegation.refunds = refunds.unwrap_or(delegation.refunds);
     rows.save(key, &delegation)?;
-    let audited = delegation::audit_entry(audited, before.as_ref(), &delegation);
+    let audited = delegation::told(audited, before.as_ref(), &delegation);
     audit::append(rows, audited, now)?;
     Ok(delegation)
 }
@@ -158,7 +158,7 @@ impl Operation<Memory> for SetDelegation {
         delegation.revoke(self.now);
         let key = schema::resellers::delegation(self.reseller, self.merchant);
         rows.save(key, &delegation)?;
-        let audited = delegation::audit_entry(self.audited, Some(&before), &delegation);
+        let audited = delegation::told(self.audited, Some(&before), &delegation);
         audit::append(rows, audited, self.now)?;
         Ok(Some(delegation))
     }

@@ -69,10 +69,10 @@ async fn payments(store: &Shared) {
         let name = number.to_string();
         for step in [
             open(&name, "sandbox-test"),
-            started(&name, &format!("provider-{name}")),
-            report_step(
+            started(&name, &format!("vendor-{name}")),
+            news(
                 &name,
-                report(&format!("provider-{name}"), ProviderStatus::Completed),
+                report(&format!("vendor-{name}"), ProviderStatus::Completed),
             ),
         ] {
             done(&store, payment_of(&name), step, later(1)).await;
@@ -384,11 +384,11 @@ async fn every_operation_touches_a_bounded_number_of_rows_and_bytes() {
     )
     .await;
     for received in 0..40 {
-        let mut report = report("provider-parked", ProviderStatus::Processing);
+        let mut report = report("vendor-parked", ProviderStatus::Processing);
         report.received = Minor(received);
         let kept = store.keep_callback(
             account("sandbox-test"),
-            "provider-parked".into(),
+            "vendor-parked".into(),
             Some(report),
             NOW,
         );
@@ -397,7 +397,7 @@ async fn every_operation_touches_a_bounded_number_of_rows_and_bytes() {
     done(
         &store,
         payment_of("parked"),
-        started("parked", "provider-parked"),
+        started("parked", "vendor-parked"),
         NOW,
     )
     .await;
@@ -423,20 +423,6 @@ async fn every_operation_touches_a_bounded_number_of_rows_and_bytes() {
         let trial = trial(&format!("method.m{number}"), NOW);
         store.count_trial(trial, counted.clone()).await.unwrap();
     }
-
-    let periods = (0..MANY).map(|number| period(Environment::Live, later(300 * number), 1));
-    let expired = later(300 * MANY);
-    store
-        .add_figures(periods.collect(), Time::default())
-        .await
-        .unwrap();
-    let figures = store
-        .figures(Environment::Live, NOW, expired)
-        .await
-        .unwrap();
-    assert_eq!(figures.len() as u64, MANY);
-    let last = vec![period(Environment::Live, expired, 1)];
-    store.add_figures(last, expired).await.unwrap();
 
     let a_day_later = later(DAY + 1);
     let mut due = 0;

@@ -41,11 +41,11 @@ async fn made(path: &Path) -> Before {
             let attempt = format!("attempt of {name}");
             let step = open(&attempt, "sandbox-test");
             done(&dynamic, payment_of(&name), step, NOW).await;
-            let step = started_by_form(number, &attempt, &format!("provider-{name}"));
+            let step = started_by_form(number, &attempt, &format!("vendor-{name}"));
             done(&dynamic, payment_of(&name), step, NOW).await;
             if number % 3 > 0 {
-                let report = report(&format!("provider-{name}"), ProviderStatus::Completed);
-                let step = report_step(&format!("attempt of {name}"), report);
+                let report = report(&format!("vendor-{name}"), ProviderStatus::Completed);
+                let step = news(&format!("attempt of {name}"), report);
                 done(&dynamic, payment_of(&name), step, NOW).await;
             }
         }
@@ -145,7 +145,7 @@ async fn read(path: &Path, before: &Before) -> Result<Met, String> {
         let by_reference = store
             .aggregate(crate::About::Reference {
                 account: account("sandbox-test"),
-                reference: format!("provider-{name}"),
+                reference: format!("vendor-{name}"),
             })
             .await;
         right(

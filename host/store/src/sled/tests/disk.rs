@@ -75,7 +75,7 @@ async fn nothing_secret_or_personal_stands_on_the_disk_in_the_clear() {
         assert!(!holds(folder.path(), text), "{text}");
     }
     // Shows that `holds` finds stored text.
-    assert!(holds(folder.path(), "provider-a"));
+    assert!(holds(folder.path(), "vendor-a"));
 }
 
 #[tokio::test]
@@ -393,7 +393,7 @@ async fn a_damaged_payment_keeps_no_other_from_falling_due() {
 }
 
 #[tokio::test]
-async fn a_damaged_row_of_the_payment_index_is_reported_and_keeps_no_other_payment_waiting() {
+async fn a_damaged_row_of_the_payment_index_is_told_and_keeps_no_other_payment_waiting() {
     let folder = tempfile::tempdir().unwrap();
     let store = SledStore::open(&options(folder.path())).unwrap();
     let dynamic: Arc<dyn Store> = store.clone();

@@ -53,7 +53,7 @@ async fn recovered(store: &SledStore) {
 }
 
 #[tokio::test]
-async fn a_failed_sync_is_reported_and_the_store_goes_on() {
+async fn a_failed_sync_is_told_and_the_store_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     let disk = Arc::new(Mutex::new(Disk::Fine));
     let store = SledStore::start(&options(folder.path()), on(&disk)).unwrap();
@@ -153,7 +153,7 @@ async fn a_last_checkpoint_that_fails_is_no_orderly_stop_and_loses_nothing() {
 }
 
 #[tokio::test]
-async fn a_disk_that_hangs_is_reported_and_what_waited_for_it_is_done_later() {
+async fn a_disk_that_hangs_is_told_and_what_waited_for_it_is_done_later() {
     let folder = tempfile::tempdir().unwrap();
     let disk = Arc::new((Mutex::new(false), Condvar::new()));
     let held = Arc::clone(&disk);
@@ -275,17 +275,17 @@ async fn created(store: &SledStore, payments: std::ops::Range<usize>) -> Result<
 }
 
 #[tokio::test]
-async fn a_database_that_does_not_sync_is_reported_and_nothing_is_lost() {
+async fn a_database_that_does_not_sync_is_told_and_nothing_is_lost() {
     nothing_is_lost_where(|syncing| syncing == Syncing::Database).await;
 }
 
 #[tokio::test]
-async fn a_database_that_gets_no_epoch_is_reported_and_nothing_is_lost() {
+async fn a_database_that_gets_no_epoch_is_told_and_nothing_is_lost() {
     nothing_is_lost_where(|syncing| syncing == Syncing::Epoch).await;
 }
 
 #[tokio::test]
-async fn a_database_whose_own_writes_do_not_sync_is_reported_and_nothing_is_lost() {
+async fn a_database_whose_own_writes_do_not_sync_is_told_and_nothing_is_lost() {
     let folder = tempfile::tempdir().unwrap();
     let store = SledStore::open(&options(folder.path())).unwrap();
     let database = File::open(options(folder.path()).path.join("db")).unwrap();

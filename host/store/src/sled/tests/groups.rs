@@ -294,10 +294,10 @@ async fn what_a_step_did_is_read_after_its_answer_while_others_read() {
     });
     let readers: Vec<_> = readers.collect();
     done(&shared, payment_of("a"), open("a", "sandbox-test"), NOW).await;
-    done(&shared, payment_of("a"), started("a", "provider-1"), NOW).await;
+    done(&shared, payment_of("a"), started("a", "vendor-1"), NOW).await;
     for number in 0..500 {
         let status = [ProviderStatus::Processing, ProviderStatus::Review][number % 2];
-        let step = report_step("a", report("provider-1", status));
+        let step = news("a", report("vendor-1", status));
         let (aggregate, _) = done(&shared, payment_of("a"), step, later(number as u64)).await;
         let token = TokenHash::hash(&token("a"));
         let read = store.by_checkout(token).await.unwrap();

@@ -164,8 +164,8 @@ async fn a_sweep_ends_where_all_that_is_left_is_damaged() {
     assert_eq!(store.waiting(None, 9).await, Ok(vec![]));
     assert_eq!(store.backlog().await.unwrap().pending, 0);
     // A remaining row of an ended delivery changes nothing.
-    let unreferenced = schema::webhooks::due(endpoint, later(7), ids[0]);
-    store.memtable().plant(&unreferenced, b"").unwrap();
+    let stray = schema::webhooks::due(endpoint, later(7), ids[0]);
+    store.memtable().plant(&stray, b"").unwrap();
     assert_eq!(store.sweep(endpoint, NOW).await, Ok(ended));
     assert_eq!(store.waiting(None, 9).await, Ok(vec![]));
     assert_eq!(store.backlog().await.unwrap().pending, 0);
@@ -173,7 +173,7 @@ async fn a_sweep_ends_where_all_that_is_left_is_damaged() {
 }
 
 #[tokio::test]
-async fn what_a_disabled_endpoint_holds_back_ends_next_to_a_damaged_delivery() {
+async fn what_a_disabled_endpoint_holds_back_ends_beside_a_damaged_delivery() {
     let folder = Folder::new();
     let (store, id, ids) = waiting(&folder, 3).await;
     let before = store.endpoint(id).await.unwrap().unwrap();
@@ -234,7 +234,7 @@ async fn a_payment_goes_on_where_the_number_of_pending_deliveries_is_damaged() {
 }
 
 #[tokio::test]
-async fn what_failed_is_queued_again_next_to_what_is_damaged() {
+async fn what_failed_is_queued_again_beside_what_is_damaged() {
     let folder = Folder::new();
     let (store, endpoint, ids) = waiting(&folder, 5).await;
     for id in &ids {
@@ -267,7 +267,7 @@ async fn what_failed_is_queued_again_next_to_what_is_damaged() {
 }
 
 #[tokio::test]
-async fn decisions_are_forgotten_next_to_damaged_rows_of_their_log() {
+async fn decisions_are_forgotten_beside_damaged_rows_of_their_log() {
     let folder = Folder::new();
     let store = SledStore::open(&options(folder.0.path())).unwrap();
     let shared: Arc<dyn Store> = store.clone();

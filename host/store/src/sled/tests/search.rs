@@ -44,7 +44,7 @@ async fn what_everything_is_called_is_found_page_by_page() {
         let (store, name) = (Arc::clone(&store), each.to_string());
         tokio::spawn(async move {
             pay(&store, &name).await;
-            called(&store, &name, &format!("provider-{name}"), &["a payment"]).await;
+            called(&store, &name, &format!("vendor-{name}"), &["a payment"]).await;
         })
     });
     for made in made.collect::<Vec<_>>() {

@@ -22,7 +22,7 @@ use sha2::{Digest as _, Sha256};
 use self::kinds::{Derived, Kind, Kinds};
 use crate::Fault;
 use crate::newest::NewestEntries;
-use crate::report::{ELSEWHERE, Finding, Findings, MISSING, UNREFERENCED, VerifyReport};
+use crate::report::{ELSEWHERE, Finding, Findings, MISSING, STRAY, VerifyReport};
 use crate::rows::records;
 use crate::rows::routing::{RoutingLogTotals, Size};
 use crate::rows::schema::{self, Key, Position};
@@ -30,7 +30,7 @@ use crate::rows::seal::Secrets;
 use crate::sled::memory::{Shown, View};
 
 /// Advice about damage.
-pub(crate) const RESTORE: &str = "keep a copy of the data directory, and restore the latest backup for which `kassette verify FILE` finds no error with `kassette restore` (config/repair.md, \"The store is damaged\")";
+pub(crate) const RESTORE: &str = "keep a copy of the data directory, and bring the latest backup that `kassette verify FILE` finds whole back with `kassette restore` (config/README.md, \"A damaged store\")";
 
 /// Number of rows of a kind, and the sums of existing and of promised rows.
 #[derive(Clone, Copy, Default)]
@@ -59,7 +59,7 @@ pub(crate) struct Verifier<'a> {
     pub(crate) newest: NewestEntries,
     findings: Findings,
     second: Option<MismatchPass>,
-    listener: Option<PromiseListener<'a>>,
+    heard: Option<PromiseListener<'a>>,
     /// Skipped rows.
     unread: Vec<UnreadableRange>,
 }
@@ -120,14 +120,14 @@ impl<'a> Verifier<'a> {
             newest: NewestEntries::default(),
             findings: Findings::new(RESTORE),
             second: None,
-            listener: None,
+            heard: None,
             unread: Vec::new(),
         }
     }
 
     /// Reports promised rows to a listener instead of comparing them.
-    pub(crate) fn telling(mut self, listener: PromiseListener<'a>) -> Self {
-        self.listener = Some(listener);
+    pub(crate) fn telling(mut self, heard: PromiseListener<'a>) -> Self {
+        self.heard = Some(heard);
         self
     }
 
@@ -137,7 +137,7 @@ impl<'a> Verifier<'a> {
     }
 
     /// Checks every readable row. `seen` receives the number of rows since its last call.
-    pub(crate) fn check_rows(&mut self, seen: &mut dyn FnMut(u64)) -> Result<(), Fault> {
+    pub(crate) fn look(&mut self, seen: &mut dyn FnMut(u64)) -> Result<(), Fault> {
         let database = self.memtable.database();
         let mut rows = database.iter();
         let mut last = None;
@@ -156,7 +156,7 @@ impl<'a> Verifier<'a> {
                 }
                 // With a listener, promises would be incomplete. After a skip, the next row should be
                 // readable.
-                Err(fault) if self.listener.is_some() || passed_over => return Err(fault),
+                Err(fault) if self.heard.is_some() || passed_over => return Err(fault),
                 Err(_) => {
                     let Some(next) = self.pass_over(last.as_ref()) else {
                         break;
@@ -218,7 +218,7 @@ impl<'a> Verifier<'a> {
             kind: "unreadable",
             row: format!("{}..{}", hex(&unread.behind), hex(&unread.before)),
             what: format!(
-                "no row between these two keys can be read; kinds that may be there: {}",
+                "no row between these two keys reads back; kinds that may stand there: {}",
                 kinds.join(", ")
             ),
             advice: RESTORE,
@@ -240,8 +240,8 @@ impl<'a> Verifier<'a> {
         }
         match kind.derived {
             Derived::Not => {}
-            Derived::Key => self.there(kind, key, key, UNREFERENCED),
-            Derived::Row => self.there(kind, key, &[key, row].concat(), UNREFERENCED),
+            Derived::Key => self.there(kind, key, key, STRAY),
+            Derived::Row => self.there(kind, key, &[key, row].concat(), STRAY),
         }
         match caught(|| Some((kind.check)(self, key, row))) {
             Some(Err(Fault::Corrupt(what))) => {
@@ -249,7 +249,7 @@ impl<'a> Verifier<'a> {
                 Ok(())
             }
             // A related row could not be read from the disk.
-            Some(Err(Fault::Unavailable(what))) if self.listener.is_none() => {
+            Some(Err(Fault::Unavailable(what))) if self.heard.is_none() => {
                 self.find(key, what);
                 Ok(())
             }
@@ -259,8 +259,8 @@ impl<'a> Verifier<'a> {
 
     /// Records that a row requires another row to exist.
     pub(crate) fn promise(&mut self, key: Key, row: &[u8]) -> Result<(), Fault> {
-        if let Some(listener) = &mut self.listener {
-            return listener(key, row);
+        if let Some(heard) = &mut self.heard {
+            return heard(key, row);
         }
         let (kind, _) = self.kinds.split(&key)?;
         let item = match kind.derived {
@@ -292,27 +292,27 @@ impl<'a> Verifier<'a> {
 
     /// Records that a row requires an entry in some row of the kind `of`. `what` is the finding if there is
     /// none.
-    pub(crate) fn require_entry(
+    pub(crate) fn promise_told(
         &mut self,
         of: &[u8],
         row: &[u8],
-        entry: &[u8],
+        told: &[u8],
         what: &'static str,
     ) -> Result<(), Fault> {
         let (kind, _) = self.kinds.split(of)?;
-        self.promised(kind, row, entry, what);
+        self.promised(kind, row, told, what);
         Ok(())
     }
 
     /// Records an entry of a row. `what` is the finding if no row requires it.
-    pub(crate) fn record_entry(
+    pub(crate) fn tells(
         &mut self,
         row: &[u8],
-        entry: &[u8],
+        told: &[u8],
         what: &'static str,
     ) -> Result<(), Fault> {
         let (kind, _) = self.kinds.split(row)?;
-        self.there(kind, row, entry, what);
+        self.there(kind, row, told, what);
         Ok(())
     }
 
@@ -435,7 +435,7 @@ impl<'a> Verifier<'a> {
                 tags,
                 left: HashMap::new(),
             });
-            self.check_rows(&mut |_| {})?;
+            self.look(&mut |_| {})?;
             self.name_what_is_left();
         }
         let rows = self
@@ -468,7 +468,7 @@ impl<'a> Verifier<'a> {
                 .any(|left| left.balance > 0 && left.what == MISSING)
                 && left
                     .iter()
-                    .any(|left| left.balance < 0 && left.what == UNREFERENCED);
+                    .any(|left| left.balance < 0 && left.what == STRAY);
             // The row may be among the unreadable ones.
             let is_unread = self.unread.iter().any(|unread| unread.holds(&row));
             for each in left {

@@ -47,20 +47,20 @@ fn endpoint(verifier: &mut Verifier<'_>, key: &[u8], _: &IVec) -> Result<(), Fau
     let index = schema::webhooks::endpoint_of(owner, endpoint.created_at, id);
     verifier.promise(index, &[])?;
     let roster = schema::webhooks::roster(owner, endpoint.environment);
-    let entry = [&roster, id.as_bytes().as_slice(), &wanted_by(&endpoint)].concat();
-    let missing = "its owner's roster does not contain its subscriptions: it gets no events";
-    verifier.require_entry(b"whr/", key, &entry, missing)?;
+    let told = [&roster, id.as_bytes().as_slice(), &wanted_by(&endpoint)].concat();
+    let missing = "its owner's roster does not say what it wants: no event reaches it";
+    verifier.promise_told(b"whr/", key, &told, missing)?;
     verifier.needs_owner(key, owner)
 }
 
 /// Checks the roster of an owner's endpoints.
 fn roster(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
     let roster: EndpointIndex = records::decode(&verifier.secrets.sealer, key, row)?;
-    for (id, wants) in roster.comparable_entries() {
-        let entry = [key, id.as_bytes().as_slice(), &wants].concat();
-        verifier.record_entry(
+    for (id, wants) in roster.told() {
+        let told = [key, id.as_bytes().as_slice(), &wants].concat();
+        verifier.tells(
             key,
-            &entry,
+            &told,
             "an endpoint that it names is missing or wants other events",
         )?;
     }
@@ -68,10 +68,7 @@ fn roster(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fau
         // A missing endpoint was reported above, a damaged one by its own row.
         let endpoint = records::readable(endpoints::load(&verifier.view(), id))?.flatten();
         if endpoint.is_some_and(|endpoint| endpoint.event_types != EventFilter::All) {
-            verifier.find(
-                key,
-                "an endpoint without a list of event types is subscribed to only some",
-            );
+            verifier.find(key, "an endpoint that it has hear of all wants only some");
         }
     }
     Ok(())
@@ -98,18 +95,18 @@ fn delivery(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), F
         verifier.promise(schema::webhooks::response(id, attempt), &[])?;
     }
     let missing = "the event that it is of is missing, or counts fewer deliveries";
-    let entry = row.body().split_off(schema::webhooks::BODIES.len());
-    verifier.require_entry(schema::webhooks::BODIES, key, &entry, missing)
+    let told = row.body().split_off(schema::webhooks::BODIES.len());
+    verifier.promise_told(schema::webhooks::BODIES, key, &told, missing)
 }
 
 /// Checks an event's body, which counts its deliveries.
 fn body(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
     let row: BodyRow = records::decode(&verifier.secrets.sealer, key, row)?;
-    let entry = key
+    let told = key
         .get(schema::webhooks::BODIES.len()..)
         .unwrap_or_default();
     for _ in 0..row.deliveries {
-        verifier.record_entry(key, entry, "a delivery of it is missing")?;
+        verifier.tells(key, told, "a delivery of it is missing")?;
     }
     Ok(())
 }

@@ -61,7 +61,7 @@ impl ClaimDeliveries {
     ///
     /// A lease that ends during this read ends after its row was rewritten, and the new row is shown only
     /// after this read. So a delivery is never seen as due by an old row and as unclaimed by an ended lease.
-    pub(crate) fn claim_more(
+    pub(crate) fn go_on(
         &mut self,
         view: &View<'_>,
     ) -> Result<ControlFlow<ClaimedDeliveries>, Fault> {
@@ -86,7 +86,7 @@ impl ClaimDeliveries {
                     if self.claims.is_free(id, self.now) {
                         return Ok(self.due(Some(due_at)));
                     }
-                } else if self.claims.claim(id, self.now, until) {
+                } else if self.claims.take(id, self.now, until) {
                     match load(view, id, due_at, self.is_resellers) {
                         Ok(delivery) => self.deliveries.push(delivery),
                         // A damaged delivery must not block others. It is tried again when its lease ends.

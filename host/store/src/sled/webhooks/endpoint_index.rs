@@ -14,8 +14,8 @@ pub(crate) struct EndpointIndex(pub(crate) Vec<(EndpointId, Wants)>);
 impl EndpointIndex {
     /// The entry of each endpoint in comparable form, as bytes. Endpoints that list every former event type
     /// and endpoints that want all events have the same form; see [`EndpointIndex::wanting_all`].
-    pub(crate) fn comparable_entries(&self) -> impl Iterator<Item = (EndpointId, [u8; 4])> {
-        self.0.iter().map(|(id, wants)| (*id, wants.comparable()))
+    pub(crate) fn told(&self) -> impl Iterator<Item = (EndpointId, [u8; 4])> {
+        self.0.iter().map(|(id, wants)| (*id, wants.told()))
     }
 
     /// Endpoints that want all events, except those whose rows were written before there was a bit for it.
@@ -33,7 +33,7 @@ impl EndpointIndex {
 
 /// Entry that an endpoint must have, in comparable form.
 pub(crate) fn wanted_by(endpoint: &Endpoint) -> [u8; 4] {
-    Wants::new(endpoint).comparable()
+    Wants::new(endpoint).told()
 }
 
 #[cfg(test)]
@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn who_wants_all_learns_of_kinds_that_its_row_does_not_name() {
+    fn who_wants_all_hears_of_kinds_that_its_row_does_not_name() {
         let (id, all) = roster(1 << 31);
         for kind in EventType::BY_DEFAULT {
             assert_eq!(all.wanting(*kind), [id], "{kind:?}");

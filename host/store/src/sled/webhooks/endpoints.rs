@@ -8,7 +8,7 @@ use kassette_domain::event::EventType;
 use kassette_domain::id::EndpointId;
 use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
-use kassette_domain::webhook::{DisabledBy, Endpoint, EndpointSecrets};
+use kassette_domain::webhook::{Endpoint, EndpointSecrets};
 use kassette_engine::Operation;
 
 use crate::rows::seal::{Sealer, Secrets};
@@ -55,7 +55,7 @@ fn save(
 }
 
 /// Endpoints of the same owner and environment, without the endpoint itself and without `leaving`.
-pub(crate) fn other_endpoints(
+pub(crate) fn beside(
     rows: &Rows<'_>,
     endpoint: &Endpoint,
     leaving: Option<EndpointId>,
@@ -112,7 +112,7 @@ impl Operation<Memory> for CreateEndpoint {
         if rows.get(&schema::owner(endpoint.owner))?.is_none() {
             return Ok(EndpointCreated::NoSuchOwner);
         }
-        let others = other_endpoints(rows, &endpoint, None)?;
+        let others = beside(rows, &endpoint, None)?;
         if let Some(same) = Endpoint::at(&others, &endpoint.url) {
             return Ok(EndpointCreated::Taken(same.id));
         }
@@ -162,17 +162,16 @@ impl Operation<Memory> for ReplaceEndpoint {
         let Some((stored, secrets)) = load_with_secrets(rows, sealer, self.before.id)? else {
             return Ok(EndpointReplaced::Unknown);
         };
-        // The caller's copies of `off` and `disabled_by` are not compared: only the store changes them.
+        // The caller's copy of `off` is not compared: only the store changes it.
         let seen = Endpoint {
             off: stored.off.clone(),
-            disabled_by: stored.disabled_by.clone(),
             ..self.before.clone()
         };
         if stored != seen {
             return Ok(EndpointReplaced::Stale);
         }
         if stored.url != self.after.url {
-            let others = other_endpoints(rows, &stored, None)?;
+            let others = beside(rows, &stored, None)?;
             if let Some(same) = Endpoint::at(&others, &self.after.url) {
                 return Ok(EndpointReplaced::Taken(same.id));
             }
@@ -182,8 +181,7 @@ impl Operation<Memory> for ReplaceEndpoint {
             event_types: self.after.event_types,
             ..stored
         };
-        let author = DisabledBy::author(&self.audited);
-        after.switch(self.after.enabled, author, self.now);
+        after.switch(self.after.enabled, self.now);
         save(rows, sealer, &after, &secrets)?;
         enlist(rows, &after)?;
         audit::append(rows, self.audited, self.now)?;
@@ -206,13 +204,13 @@ pub(crate) fn disable(
     if !endpoint.enabled || endpoint.url != off.url {
         return Ok(());
     }
-    endpoint.switch(false, DisabledBy::Gone, now);
+    endpoint.switch(false, now);
     save(rows, sealer, &endpoint, &secrets)?;
     enlist(rows, &endpoint)?;
-    let others = other_endpoints(rows, &endpoint, None)?.into_iter();
-    let notified = others.filter(|other| other.wants(EventType::WebhookDisabled));
-    let notified: Vec<_> = notified.map(|other| other.id).collect();
-    outbox::queue_disabled_event(rows, &endpoint, &notified, now)?;
+    let others = beside(rows, &endpoint, None)?.into_iter();
+    let told = others.filter(|other| other.wants(EventType::WebhookDisabled));
+    let told: Vec<_> = told.map(|other| other.id).collect();
+    outbox::tell_disabled(rows, &endpoint, &told, now)?;
     audit::append(rows, off.audited, now).map(drop)
 }
 

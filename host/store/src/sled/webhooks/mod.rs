@@ -501,11 +501,11 @@ impl Deliveries for SledStore {
     ) -> StoreFuture<'_, ClaimedDeliveries> {
         let claims = Arc::clone(&self.claims);
         let mut claim = ClaimDeliveries::new(claims, endpoint, now, lease, at_most);
-        self.read_aside(move |view| claim.claim_more(view))
+        self.read_aside(move |view| claim.go_on(view))
     }
 
-    fn release_deliveries(&self, deliveries: Vec<DeliveryId>) -> StoreFuture<'_, ()> {
-        self.claims.release(&deliveries);
+    fn give_back(&self, deliveries: Vec<DeliveryId>) -> StoreFuture<'_, ()> {
+        self.claims.give_back(&deliveries);
         Box::pin(async { Ok(()) })
     }
 
@@ -529,7 +529,7 @@ impl Deliveries for SledStore {
                 true => self.operate_ringing(record).await?,
                 false => self.operate(record).await?,
             };
-            self.claims.release(&[id]);
+            self.claims.give_back(&[id]);
             Ok(outcome)
         })
     }
@@ -554,7 +554,7 @@ impl Deliveries for SledStore {
         let records = RecordAll(records.collect());
         Box::pin(async move {
             let outcomes = self.operate(records).await?;
-            self.claims.release(&ids);
+            self.claims.give_back(&ids);
             Ok(outcomes)
         })
     }

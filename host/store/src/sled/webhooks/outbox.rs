@@ -210,14 +210,14 @@ pub(crate) fn test(
     Ok(queued.into_iter().next())
 }
 
-/// Queues an event for the endpoints `notified`: another endpoint of their owner was disabled.
-pub(crate) fn queue_disabled_event(
+/// Queues an event for the endpoints `told`: another endpoint of their owner was disabled.
+pub(crate) fn tell_disabled(
     rows: &mut Rows<'_>,
     disabled: &Endpoint,
-    notified: &[EndpointId],
+    told: &[EndpointId],
     now: Time,
 ) -> Result<(), Fault> {
-    if notified.is_empty() {
+    if told.is_empty() {
         return Ok(());
     }
     let event = EventId::from_bytes(random_id()?);
@@ -230,7 +230,7 @@ pub(crate) fn queue_disabled_event(
         delegated: None,
         deliveries: 0,
     };
-    put_out(rows, event, row, notified, now).map(drop)
+    put_out(rows, event, row, told, now).map(drop)
 }
 
 /// Queues an event that an endpoint missed because it was off. Returns false if it is already queued for it.

@@ -287,7 +287,7 @@ impl Action for KeyAction {
                 .body(json!({ "overlap_hours": overlap_hours }))
                 .shown(Shape::Once),
             Self::Revoke { key_id } => {
-                let done = format!("The key {key_id} is no longer valid.");
+                let done = format!("The key {key_id} opens nothing any more.");
                 Call::new(Method::DELETE, ["keys", &key_id]).shown(Shape::Nothing(done))
             }
         })
@@ -356,7 +356,7 @@ impl Action for DomainAction {
                 merchant_id,
                 domain,
             } => {
-                let done = format!("{domain} is no longer verified.");
+                let done = format!("{domain} is not verified any more.");
                 let id = merchant_id.to_string();
                 let path = ["merchants", &id, "domains", &domain];
                 Call::new(Method::DELETE, path).shown(Shape::Nothing(done))

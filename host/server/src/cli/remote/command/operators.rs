@@ -26,14 +26,6 @@ pub(in crate::cli) enum OperatorAction {
         #[command(flatten)]
         paging: Paging,
     },
-    /// Change an operator's role. Needs --actor and --reason.
-    Update {
-        /// The operator's id.
-        operator_id: String,
-        /// Permissions of the operator.
-        #[arg(long)]
-        role: Role,
-    },
     /// Revoke an operator's token immediately.
     Delete {
         /// The operator's id.
@@ -154,11 +146,6 @@ impl Action for OperatorAction {
             Self::List { paging } => {
                 paging.put(Call::new(Method::GET, ["operators"]).shown(OPERATORS))
             }
-            Self::Update { operator_id, role } => {
-                Call::new(Method::PATCH, ["operators", &operator_id])
-                    .body(json!({ "role": operator::Role::from(role) }))
-                    .shown(Shape::Object)
-            }
             Self::Delete { operator_id } => {
                 let done = format!("The operator {operator_id} is removed.");
                 Call::new(Method::DELETE, ["operators", &operator_id]).shown(Shape::Nothing(done))
@@ -169,7 +156,7 @@ impl Action for OperatorAction {
     fn first_operator(&self) -> Option<&OperatorCreate> {
         match self {
             Self::Create(create) => Some(create),
-            Self::List { .. } | Self::Update { .. } | Self::Delete { .. } => None,
+            Self::List { .. } | Self::Delete { .. } => None,
         }
     }
 }

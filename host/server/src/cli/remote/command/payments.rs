@@ -6,7 +6,7 @@ use kassette_domain::key::Environment;
 use serde_json::{Value, json};
 
 use super::{Action, Paging, environment};
-use crate::cli::remote::call::{Call, SecondList, Shape};
+use crate::cli::remote::call::{Beside, Call, Shape};
 
 /// Commands for payments.
 #[derive(Subcommand, Debug)]
@@ -327,7 +327,7 @@ pub(in crate::cli) enum WorkAction {
     },
 }
 
-const WORK: Shape = Shape::TwoLists(
+const WORK: Shape = Shape::ListBeside(
     "work",
     &[
         ("ID", "/id"),
@@ -345,7 +345,7 @@ const WORK: Shape = Shape::TwoLists(
         ("Opened", "/opened_at"),
         ("Done", "/done_at"),
     ],
-    SecondList {
+    Beside {
         field: "in_review",
         items: "payments",
         what: "payments in review",

@@ -184,7 +184,7 @@ impl Action for EndpointAction {
                 one(Method::PATCH, &endpoint_id).body(body.into())
             }
             Self::Delete { endpoint_id } => {
-                let done = format!("The endpoint {endpoint_id} gets no more events.");
+                let done = format!("The endpoint {endpoint_id} gets nothing any more.");
                 one(Method::DELETE, &endpoint_id).shown(Shape::Nothing(done))
             }
             Self::Test { endpoint_id } => act(&endpoint_id, "test"),

@@ -95,7 +95,7 @@ async fn a_request_of_which_nothing_was_sent_goes_to_another_node() {
 }
 
 #[tokio::test]
-async fn a_node_is_given_the_clients_address_and_nothing_of_its_connection() {
+async fn a_node_is_told_the_clients_address_and_nothing_of_its_connection() {
     let (node, _) = node("only").await;
     let balancer = balancer(&[&node]);
     let request = Request::get("http://pay.example/headers")

@@ -55,7 +55,7 @@ async fn a_backup_restores_everything_there_is() {
         let elsewhere = tempfile::tempdir().unwrap();
         let restored = restore(&options(&elsewhere), file.as_slice(), false, &()).unwrap();
         assert_eq!(restored.report.payments, 5);
-        assert_eq!(restored.backup.made_at, NOW.rfc3339());
+        assert_eq!(restored.told.made_at, NOW.rfc3339());
         whole(&options(&elsewhere));
         assert_eq!(everything_under(&options(&elsewhere)).await, before);
         alone(&elsewhere);
@@ -114,14 +114,14 @@ async fn pay_again(store: &Arc<dyn Store>, name: &str) {
         later(2),
     )
     .await;
-    let step = started(&attempt, &format!("provider-{name}"));
+    let step = started(&attempt, &format!("vendor-{name}"));
     done(store, about.clone(), step, later(2)).await;
-    let paid = report(&format!("provider-{name}"), ProviderStatus::Completed);
-    done(store, about, report_step(&attempt, paid), later(3)).await;
+    let paid = report(&format!("vendor-{name}"), ProviderStatus::Completed);
+    done(store, about, news(&attempt, paid), later(3)).await;
 }
 
 #[tokio::test]
-async fn a_backup_that_nobody_takes_makes_space_for_another() {
+async fn a_backup_that_nobody_takes_makes_room_for_another() {
     let folder = tempfile::tempdir().unwrap();
     let store = full(&options(&folder)).await;
     let shared: Arc<dyn Store> = store.clone();
@@ -395,7 +395,7 @@ async fn a_backup_without_a_code_is_taken_only_where_that_is_said() {
     let verified =
         crate::sled::maintenance::verify_backup(&options(&elsewhere), source(old.as_slice()), &())
             .unwrap();
-    assert!(!verified.backup.authenticated && verified.report.is_whole());
+    assert!(!verified.told.authenticated && verified.report.is_whole());
     let note = AuditNote::at(NOW);
     let target = options(&elsewhere);
     crate::sled::maintenance::restore(&target, source(&old), false, note, &(), &always).unwrap();
@@ -411,7 +411,7 @@ async fn a_backup_without_a_code_is_taken_only_where_that_is_said() {
 }
 
 #[tokio::test]
-async fn a_backup_from_before_a_change_of_the_key_opens_with_the_old_key_next_to_the_new_one() {
+async fn a_backup_from_before_a_change_of_the_key_opens_with_the_old_key_beside_the_new_one() {
     let folder = tempfile::tempdir().unwrap();
     let store = full(&options(&folder)).await;
     let before = everything_in(&store).await;
@@ -437,7 +437,7 @@ async fn a_backup_from_before_a_change_of_the_key_opens_with_the_old_key_next_to
         Err(MaintenanceError::File(FileError::WrongMasterKey { .. }))
     ));
     let verified = crate::sled::maintenance::verify_backup(&target, source(7), &()).unwrap();
-    assert!(verified.backup.authenticated && verified.report.is_whole());
+    assert!(verified.told.authenticated && verified.report.is_whole());
     let note = AuditNote::at(NOW);
     crate::sled::maintenance::restore(&target, source(7), false, note, &(), &always).unwrap();
     // From now on the store uses the new key.

@@ -16,7 +16,7 @@ fn until(last: Stage) -> impl Fn(Stage) -> Result<(), RebuildError> {
 }
 
 #[tokio::test]
-async fn compaction_keeps_everything_and_reports_the_sizes() {
+async fn compaction_keeps_everything_and_tells_the_sizes() {
     let folder = tempfile::tempdir().unwrap();
     let store = full(&options(&folder)).await;
     let shared: Arc<dyn Store> = store.clone();
@@ -48,8 +48,8 @@ async fn a_compacted_store_and_a_restored_one_take_a_few_times_their_rows() {
         let (shared, name) = (shared.clone(), number.to_string());
         tokio::spawn(async move {
             pay(&shared, &name).await;
-            let paid = report(&format!("provider-{name}"), ProviderStatus::Completed);
-            let step = report_step(&format!("attempt of {name}"), paid);
+            let paid = report(&format!("vendor-{name}"), ProviderStatus::Completed);
+            let step = news(&format!("attempt of {name}"), paid);
             done(&shared, payment_of(&name), step, later(1)).await;
         })
     });

@@ -1,8 +1,0 @@
--- Figures of payments by period, for the overview.
-
-CREATE TABLE IF NOT EXISTS figures (
-    environment smallint NOT NULL,
-    begin bigint NOT NULL,
-    body bytea NOT NULL,
-    PRIMARY KEY (environment, begin)
-)
